@@ -1,0 +1,91 @@
+//! What a run persists: the facts it is folded from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CallKey, Failure, ModelReply, RunLimits, StoppedBy, ToolOutput};
+
+/// A fact of a run. The run's whole state is the fold of these, in order, with their times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEvent {
+    /// The run was submitted.
+    RunStarted {
+        /// The agent's name.
+        agent: Arc<str>,
+        /// The goal.
+        goal: Arc<str>,
+        /// Its limits.
+        limits: RunLimits,
+    },
+    /// The model answered. The calls in it are the intent to run them.
+    ModelReplied {
+        /// The turn.
+        turn: u32,
+        /// What it said.
+        reply: ModelReply,
+        /// Attempts made.
+        attempts: u32,
+    },
+    /// The model could not be made to answer.
+    ModelFailed {
+        /// The turn.
+        turn: u32,
+        /// The last failure.
+        failure: Failure,
+        /// Attempts made.
+        attempts: u32,
+    },
+    /// A tool call ended, for whatever reason.
+    CallEnded {
+        /// Which.
+        call: CallKey,
+        /// How.
+        record: CallRecord,
+    },
+    /// A timer of the run went off.
+    TimerFired {
+        /// Which.
+        timer: RunTimer,
+    },
+    /// Somebody asked the run to stop.
+    CancelRequested {
+        /// Who.
+        by: Arc<str>,
+    },
+}
+
+/// How one tool call ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallRecord {
+    /// The value or the failure.
+    pub verdict: CallVerdict,
+    /// Attempts that reached the tool.
+    pub attempts: u32,
+    /// Time spent waiting between them.
+    pub waited: Duration,
+    /// Why there was no further attempt, where one was possible.
+    pub stopped_by: Option<StoppedBy>,
+}
+
+/// The value or the failure of one tool call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallVerdict {
+    /// It worked.
+    Succeeded(ToolOutput),
+    /// It did not.
+    Failed(Failure),
+}
+
+/// The timers of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunTimer {
+    /// The limit on the run's whole time.
+    WallClock,
+    /// The wait for calls whose outcome must be known before the run may end.
+    Settle,
+}

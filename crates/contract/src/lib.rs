@@ -1,0 +1,47 @@
+//! What crosses a boundary in Dauntless: ids, units, messages, failures, and the four ports.
+//!
+//! Every other crate speaks in these types, so they change rarely and hold no behaviour worth
+//! arguing about: decisions live in `dauntless-core`, actors in `dauntless-runtime`, the world
+//! behind the ports [`Model`], [`Tool`], [`Journal`] and [`Clock`]. Nothing here opens a socket,
+//! reads a clock, draws a random number or needs an async runtime.
+
+mod agent;
+mod clock;
+mod event;
+mod failure;
+mod history;
+mod id;
+mod journal;
+mod json;
+mod limits;
+mod model;
+mod outcome;
+mod progress;
+mod tool;
+mod unit;
+
+pub use agent::{AgentSpec, PanicPolicy};
+pub use clock::{Clock, Timestamp};
+pub use event::{CallRecord, CallVerdict, RunEvent, RunTimer};
+pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
+pub use history::{History, Message, Observation, Round};
+pub use id::{CallKey, RunId};
+pub use journal::{AppendError, CreateError, Fence, Journal, NewRun, ReadError, Recorded, Seq};
+pub use json::{Json, NotJson};
+pub use limits::{LimitKind, RunLimits};
+pub use model::{
+    Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall, TextSink, Usage,
+};
+pub use outcome::{Outcome, RunTotals, StopReason};
+pub use progress::{Progress, StoppedBy};
+pub use tool::{
+    BreakerPolicy, BudgetPolicy, CancelSignal, Effect, NeverCancelled, OnExhausted, ResiliencePolicy,
+    RetryPolicy, Tool, ToolCall, ToolCtx, ToolOutput, ToolSpec, ToolSpecError,
+};
+pub use unit::{Bytes, MicroUsd, Tokens};
+
+/// A future that borrows for `'a` and may move between threads; what the ports return.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What a watcher of a run sees while it goes on. Not persisted, and lossy when nobody keeps up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CallKey, FailureCode, Outcome};
+
+/// Why there was no further attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoppedBy {
+    /// All attempts are used.
+    MaxAttempts,
+    /// The retry budget of the dependency is empty.
+    Budget,
+    /// The next attempt would not fit before the deadline.
+    Deadline,
+    /// The failure is not one that a retry can fix.
+    Permanent,
+    /// A retry could repeat an effect.
+    Effect,
+    /// The breaker is open.
+    BreakerOpen,
+    /// The other side asked for a longer wait than allowed.
+    RetryAfter,
+    /// Cancelled.
+    Cancelled,
+}
+
+/// One thing that happened in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Progress {
+    /// A model request starts.
+    TurnStarted {
+        /// The turn.
+        turn: u32,
+    },
+    /// The model wrote a piece of text. A further attempt of the same turn starts over.
+    TextArrived {
+        /// The turn.
+        turn: u32,
+        /// The attempt it belongs to.
+        attempt: u32,
+        /// The piece.
+        text: Arc<str>,
+    },
+    /// A model request failed, and is tried again.
+    ModelRetried {
+        /// The turn.
+        turn: u32,
+        /// The attempt that failed.
+        attempt: u32,
+        /// The kind.
+        code: FailureCode,
+        /// The wait before the next.
+        wait: Duration,
+    },
+    /// The model asked for a call.
+    CallAsked {
+        /// The call.
+        call: CallKey,
+        /// The model's id.
+        call_id: Arc<str>,
+        /// The tool.
+        tool: Arc<str>,
+        /// The arguments, bounded and redacted.
+        arguments: Arc<str>,
+    },
+    /// An attempt of a call starts.
+    AttemptStarted {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// The attempt, from 1.
+        attempt: u32,
+    },
+    /// An attempt failed, and the call waits for the next.
+    AttemptFailed {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// The attempt.
+        attempt: u32,
+        /// The kind.
+        code: FailureCode,
+        /// What happened.
+        message: Arc<str>,
+        /// The wait before the next.
+        wait: Duration,
+    },
+    /// A call ended.
+    CallEnded {
+        /// The call.
+        call: CallKey,
+        /// The model's id.
+        call_id: Arc<str>,
+        /// The tool.
+        tool: Arc<str>,
+        /// The kind of failure; none for a success.
+        code: Option<FailureCode>,
+        /// What happened, for a failure.
+        message: Option<Arc<str>>,
+        /// Attempts made.
+        attempts: u32,
+        /// Time spent waiting between them.
+        waited: Duration,
+        /// Why there was no further attempt.
+        stopped_by: Option<StoppedBy>,
+    },
+    /// The breaker of a dependency opened during this run.
+    BreakerOpened {
+        /// The tool or model.
+        tool: Arc<str>,
+        /// Until when it rejects.
+        retry_in: Duration,
+    },
+    /// The model was given a nudge in place of an observation.
+    Nudged {
+        /// The turn that gave rise to it.
+        turn: u32,
+        /// The words.
+        text: Arc<str>,
+    },
+    /// So many events were lost because the watcher was slow.
+    Lagged {
+        /// How many.
+        lost: u64,
+    },
+    /// The run ended. Always the last, and never lost.
+    RunEnded {
+        /// How.
+        outcome: Outcome,
+    },
+}
