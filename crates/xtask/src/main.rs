@@ -1,1 +1,40 @@
-fn main() {}
+//! The project's own commands, run as `cargo xtask <command>`.
+//!
+//! `check` is what a contributor runs before a commit and what CI runs after it; `tidy` is the part
+//! of it that no compiler does: it holds the code against what ARCHITECTURE.md and the decision
+//! records say. Nothing of the product depends on this crate, and it changes no file.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on the terminal")]
+
+mod check;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask <command>
+
+Commands:
+  check  format, tidy, lints, docs, doc tests and tests; stops at the first failure
+  tidy   hold the code against ARCHITECTURE.md and the decision records
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["check"] => check::run(),
+        ["tidy"] => tidy::run(),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        [] => {
+            eprint!("{USAGE}");
+            ExitCode::from(2)
+        }
+        words => {
+            eprint!("`cargo xtask {}` is not a command.\n\n{USAGE}", words.join(" "));
+            ExitCode::from(2)
+        }
+    }
+}
