@@ -13,31 +13,54 @@ struct Step {
     name: &'static str,
     line: &'static str,
     env: Option<(&'static str, &'static str)>,
+    runner: Option<Runner>,
+}
+
+/// Who runs the tests of a step, and so how it sums them up.
+#[derive(Clone, Copy, Debug)]
+enum Runner {
+    /// One summary of all tests. What failed tests printed comes before it.
+    Nextest,
+    /// One summary for each binary.
+    Libtest,
 }
 
 const STEPS: [Step; 5] = [
-    Step { name: "format", line: "cargo fmt --all --check", env: None },
-    Step { name: "tidy", line: "cargo xtask tidy", env: None },
+    Step { name: "format", line: "cargo fmt --all --check", env: None, runner: None },
+    Step { name: "tidy", line: "cargo xtask tidy", env: None, runner: None },
     Step {
         name: "clippy",
         line: "cargo clippy --workspace --all-targets --locked -- -D warnings",
         env: None,
+        runner: None,
     },
     Step {
         name: "docs",
+        // The command and the facade are both called `dauntless`; only libraries have pages.
         line: "cargo doc --workspace --lib --no-deps --locked",
         env: Some(("RUSTDOCFLAGS", "-D warnings")),
+        runner: None,
     },
-    Step { name: "doc tests", line: "cargo test --doc --workspace --locked", env: None },
+    Step {
+        name: "doc tests",
+        line: "cargo test --doc --workspace --locked",
+        env: None,
+        runner: Some(Runner::Libtest),
+    },
 ];
 
-const NEXTEST: Step =
-    Step { name: "tests", line: "cargo nextest run --workspace --locked --no-fail-fast", env: None };
+const NEXTEST: Step = Step {
+    name: "tests",
+    line: "cargo nextest run --workspace --locked --no-fail-fast",
+    env: None,
+    runner: Some(Runner::Nextest),
+};
 
 const LIBTEST: Step = Step {
     name: "tests",
     line: "cargo test --workspace --lib --bins --tests --locked --no-fail-fast",
     env: None,
+    runner: Some(Runner::Libtest),
 };
 
 /// Runs every step and stops at the first that fails.
@@ -49,13 +72,18 @@ pub(crate) fn run() -> ExitCode {
     let mut counts = Counts::default();
     for step in STEPS.iter().chain([&tests]) {
         println!("check: {}: {}", step.name, step.line);
-        let (passed, length) = step.run(&mut counts);
+        let step_start = Instant::now();
+        let passed = step.run(&mut counts).unwrap_or_else(|error| {
+            println!("check: cannot run `{}`: {error}", step.line);
+            false
+        });
+        let length = seconds(step_start.elapsed());
         if !passed {
-            println!("check: {} failed after {}; repeat it with: {step}", step.name, seconds(length));
+            println!("check: {} failed after {length}; repeat it with: {step}", step.name);
             counts.print();
             return ExitCode::FAILURE;
         }
-        println!("check: {} passed in {}", step.name, seconds(length));
+        println!("check: {} passed in {length}", step.name);
     }
     println!("check: all steps passed in {}", seconds(start.elapsed()));
     counts.print();
@@ -72,17 +100,8 @@ fn seconds(length: Duration) -> String {
 }
 
 impl Step {
-    /// Runs the command, shows what it says as it says it, and counts the tests it reports.
-    fn run(&self, counts: &mut Counts) -> (bool, Duration) {
-        let start = Instant::now();
-        let passed = self.spawn(counts).unwrap_or_else(|error| {
-            println!("check: cannot run `{}`: {error}", self.line);
-            false
-        });
-        (passed, start.elapsed())
-    }
-
-    fn spawn(&self, counts: &mut Counts) -> std::io::Result<bool> {
+    /// Runs the command, shows what it says as it says it, and adds the tests it counted.
+    fn run(&self, counts: &mut Counts) -> std::io::Result<bool> {
         let mut words = self.line.split_whitespace();
         let mut child = Command::new(words.next().unwrap_or_default())
             .args(words)
@@ -94,9 +113,13 @@ impl Step {
         let (lines, heard) = mpsc::channel();
         forward(child.stdout.take(), lines.clone());
         forward(child.stderr.take(), lines);
+        let mut said = Vec::new();
         for line in heard {
             println!("{line}");
-            counts.read(&line);
+            said.push(line);
+        }
+        if let Some(runner) = self.runner {
+            counts.add(runner, &said);
         }
         Ok(child.wait()?.success())
     }
@@ -135,10 +158,26 @@ struct Counts {
 }
 
 impl Counts {
-    /// Adds what a line says, if it is a summary of nextest or of `cargo test`.
-    fn read(&mut self, line: &str) {
-        let Some(summary) = summary_of(line) else { return };
-        for part in summary.split([',', ';']) {
+    /// Adds what a runner's summaries say.
+    fn add(&mut self, runner: Runner, said: &[String]) {
+        match runner {
+            Runner::Nextest => {
+                let summaries = said.iter().filter_map(|line| line.trim_start().strip_prefix("Summary ["));
+                let last = summaries.filter_map(|line| line.split_once(" run: ")).next_back();
+                self.add_summary(last.map_or("", |(_, summary)| summary));
+            }
+            Runner::Libtest => {
+                let results = said.iter().filter_map(|line| line.strip_prefix("test result: "));
+                for (_, summary) in results.filter_map(|line| line.split_once(". ")) {
+                    self.add_summary(summary);
+                }
+            }
+        }
+    }
+
+    /// Adds counts like `3 passed (1 slow), 1 failed, 1 timed out, 2 skipped`.
+    fn add_summary(&mut self, summary: &str) {
+        for part in without_parentheses(summary).split([',', ';']) {
             let mut words = part.split_whitespace();
             let Some(count) = words.next().and_then(|word| word.parse::<u64>().ok()) else { continue };
             match words.next() {
@@ -156,16 +195,9 @@ impl Counts {
     }
 }
 
-/// The counts in a summary line, without what stands in parentheses.
-fn summary_of(line: &str) -> Option<String> {
-    let line = line.trim_start();
-    let counts = if line.starts_with("Summary [") {
-        line.split_once(" run: ")?.1
-    } else {
-        line.strip_prefix("test result: ")?.split_once(". ")?.1
-    };
+fn without_parentheses(text: &str) -> String {
     let mut depth = 0_u32;
-    let outside = counts.chars().filter(|c| {
+    let outside = text.chars().filter(|c| {
         match c {
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
@@ -173,7 +205,7 @@ fn summary_of(line: &str) -> Option<String> {
         }
         false
     });
-    Some(outside.collect())
+    outside.collect()
 }
 
 #[cfg(test)]
