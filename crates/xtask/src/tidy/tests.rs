@@ -185,13 +185,13 @@ fn worse() { tokio::spawn(fs::read(\"a\")); }
 
 #[test]
 fn a_library_reads_no_environment_and_the_daemon_may() {
-    let source = "//! Doc.\nlet key = std::env::var(\"KEY\");\nlet at = \"http://a\"; env::args();\n";
+    let source = "//! Doc.\nlet key = std::env::var(\"KEY\");\nlet at = \"http://a\"; env::args();\nenv::split_paths(path);\n";
     let tree = files(&[("crates/models/src/lib.rs", source), ("crates/daemon/src/lib.rs", source)]);
     check(
         purity::sources_stay_pure(&tree),
         expect![[r#"
-            crates/models/src/lib.rs:2: pure-source: `env::`: a library takes what it needs as an argument; `daemon` and `cli` read the environment
-            crates/models/src/lib.rs:3: pure-source: `env::`: a library takes what it needs as an argument; `daemon` and `cli` read the environment
+            crates/models/src/lib.rs:2: pure-source: `env::var`: a library takes what it needs as an argument; `daemon` and `cli` read the environment
+            crates/models/src/lib.rs:3: pure-source: `env::args`: a library takes what it needs as an argument; `daemon` and `cli` read the environment
         "#]],
     );
 }
