@@ -3,7 +3,7 @@
 use dauntless_contract::{Failure, Json};
 use serde::de::DeserializeOwned;
 
-/// Longest part of a deserialiser's own words that a failure carries; they may quote the value.
+/// Longest part of a deserialiser's own words that a failure carries; they quote keys and values.
 const WORDS_CHARS_MAX: usize = 200;
 
 /// Reads the arguments of the tool `name`.
@@ -25,10 +25,9 @@ pub(super) fn read<A: DeserializeOwned>(name: &str, json: &Json) -> Result<A, Fa
 }
 
 fn unfit(name: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
-    let path = match error.path().to_string() {
-        root if root == "." => "$".to_owned(),
-        index if index.starts_with('[') => format!("${index}"),
-        field => format!("$.{field}"),
+    let path = match error.path().to_string().as_str() {
+        "." => "$".to_owned(),
+        fields => format!("$.{}", bounded(fields)),
     };
     let cause = error.inner();
     let place = format!(" at line {} column {}", cause.line(), cause.column());

@@ -318,11 +318,13 @@ async fn arguments_that_do_not_fit_are_answered_with_their_place() {
 }
 
 #[tokio::test]
-async fn a_long_value_is_cut_in_the_failure() {
-    let arguments = format!(r#"{{"id":"{}"}}"#, "é".repeat(5000));
-    let failure = call(&order, &arguments).await.unwrap_err();
-    assert!(failure.message.len() < 600, "{failure}");
-    assert!(failure.message.ends_with("….") && failure.message.contains('é'), "{failure}");
+async fn long_values_and_keys_are_cut_in_the_failure() {
+    let long = "é".repeat(5000);
+    for arguments in [format!(r#"{{"id":"{long}"}}"#), format!(r#"{{"{long}":1}}"#)] {
+        let failure = call(&order, &arguments).await.unwrap_err();
+        assert!(failure.message.len() < 1000, "{failure}");
+        assert!(failure.message.ends_with("….") && failure.message.contains('é'), "{failure}");
+    }
 }
 
 /// Give numbers back.
