@@ -1,0 +1,84 @@
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use super::*;
+
+/// One look, and only at growth that no other test of this binary brings about.
+const HASTY: LeakBounds =
+    LeakBounds { descriptors: 0, processes: 0, threads: 1000, tasks: 0, patience: Duration::ZERO };
+
+async fn leaks(before: &LeakCheck, bounds: LeakBounds) -> String {
+    before.check(bounds).await.err().map(|report| report.to_string()).unwrap_or_default()
+}
+
+/// Waits until the report says so: names of processes and threads come a moment after they do.
+async fn reported(before: &LeakCheck, bounds: LeakBounds, text: &str) {
+    let waiting = async {
+        while !leaks(before, bounds).await.contains(text) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), waiting).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_open_file_is_named() {
+    let before = LeakCheck::snapshot().unwrap();
+    let file = File::open("/proc/version").unwrap();
+    let report = leaks(&before, HASTY).await;
+    assert!(report.starts_with("descriptors: "), "{report}");
+    assert!(report.contains(": /proc/version"), "{report}");
+    drop(file);
+    before.assert_no_leak().await;
+}
+
+#[tokio::test]
+async fn a_child_and_its_child_are_named_until_they_are_reaped() {
+    let before = LeakCheck::snapshot().unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", "sleep 60 & read line; kill $!"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    reported(&before, HASTY, ": sh").await;
+    reported(&before, HASTY, ": sleep").await;
+    drop(child.stdin.take());
+    reported(&before, HASTY, ": sh (ended, not reaped)").await;
+    child.wait().unwrap();
+    before.assert_no_leak().await;
+}
+
+#[tokio::test]
+async fn a_task_that_never_ends_is_counted() {
+    let before = LeakCheck::snapshot().unwrap();
+    let task = tokio::spawn(std::future::pending::<()>());
+    assert!(leaks(&before, HASTY).await.contains("tasks: 1, before 0, allowed growth 0"));
+    task.abort();
+    before.assert_no_leak().await;
+}
+
+#[tokio::test]
+async fn a_thread_is_named() {
+    let before = LeakCheck::snapshot().unwrap();
+    let (stop, wait) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::Builder::new().name("lingering".into()).spawn(move || wait.recv()).unwrap();
+    reported(&before, LeakBounds { threads: 0, ..HASTY }, ": lingering").await;
+    drop(stop);
+    thread.join().unwrap().unwrap_err();
+    before.check(LeakBounds { threads: 0, ..LeakBounds::default() }).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_by_itself_in_time_is_no_leak() {
+    let before = LeakCheck::snapshot().unwrap();
+    let _detached = tokio::spawn(tokio::time::sleep(Duration::from_millis(300)));
+    before.assert_no_leak().await;
+}
+
+#[tokio::test]
+async fn growth_within_the_bounds_passes() {
+    let before = LeakCheck::snapshot().unwrap();
+    let _file = File::open("/proc/version").unwrap();
+    before.check(LeakBounds { descriptors: 1, ..HASTY }).await.unwrap();
+}
