@@ -1,4 +1,4 @@
-//! Finds what a run leaves behind: descriptors, child processes, threads and tasks.
+//! Finds what a run leaves behind: descriptors, child processes, threads, tasks and memory.
 //!
 //! Take a snapshot, run the cycle, look again. It looks at the whole process, so it belongs in a
 //! test that has its process for itself, as every test has under nextest. It reads `/proc` and so
@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
+use dauntless_contract::Bytes;
 use tokio::runtime::Handle;
 
 #[cfg(test)]
@@ -26,13 +27,22 @@ pub struct LeakBounds {
     pub threads: usize,
     /// Tasks of the current tokio runtime. Default 0.
     pub tasks: usize,
+    /// Memory in RAM. Default 64 MiB: an allocator does not give everything back at once.
+    pub memory: Bytes,
     /// How long things may take to go. Default 2 s.
     pub patience: Duration,
 }
 
 impl Default for LeakBounds {
     fn default() -> Self {
-        Self { descriptors: 0, processes: 0, threads: 8, tasks: 0, patience: Duration::from_secs(2) }
+        Self {
+            descriptors: 0,
+            processes: 0,
+            threads: 8,
+            tasks: 0,
+            memory: Bytes(64 * 1024 * 1024),
+            patience: Duration::from_secs(2),
+        }
     }
 }
 
@@ -59,6 +69,7 @@ pub struct LeakCheck {
     /// Thread to its name.
     threads: BTreeMap<u32, String>,
     tasks: usize,
+    memory: Bytes,
 }
 
 /// What there is more than before, and may not be.
@@ -81,7 +92,13 @@ impl LeakCheck {
     /// When `/proc` cannot be read.
     pub fn snapshot() -> io::Result<Self> {
         let tasks = Handle::try_current().map_or(0, |handle| handle.metrics().num_alive_tasks());
-        Ok(Self { descriptors: descriptors()?, processes: descendants()?, threads: threads()?, tasks })
+        Ok(Self {
+            descriptors: descriptors()?,
+            processes: descendants()?,
+            threads: threads()?,
+            tasks,
+            memory: resident()?,
+        })
     }
 
     /// Compares with the present, again and again until it is within the bounds or patience ends.
@@ -136,11 +153,14 @@ impl LeakCheck {
         if self.tasks > before.tasks + bounds.tasks {
             lines.push(grown("tasks", before.tasks, self.tasks, bounds.tasks));
         }
+        if self.memory > before.memory + bounds.memory {
+            lines.push(grown("memory", before.memory, self.memory, bounds.memory));
+        }
         LeakReport { lines }
     }
 }
 
-fn grown(kind: &str, before: usize, now: usize, bound: usize) -> String {
+fn grown<T: fmt::Display>(kind: &str, before: T, now: T, bound: T) -> String {
     format!("{kind}: {now}, before {before}, allowed growth {bound}")
 }
 
@@ -165,6 +185,14 @@ fn threads() -> io::Result<BTreeMap<u32, String>> {
         Some((tid, name.trim().to_owned()))
     };
     Ok(numbers_in("/proc/self/task")?.into_iter().filter_map(name).collect())
+}
+
+/// Reads the line `VmRSS:    12345 kB`.
+fn resident() -> io::Result<Bytes> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| Bytes(kib * 1024)).ok_or_else(|| io::Error::other("/proc/self/status has no VmRSS"))
 }
 
 fn descendants() -> io::Result<BTreeMap<u32, String>> {

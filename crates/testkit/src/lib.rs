@@ -9,7 +9,8 @@
 //!
 //! The instruments panic where a test has to stop: in the `assert_…` methods, and where they could
 //! no longer tell the truth. Servers listen on 127.0.0.1, on a port the system picks, in a thread
-//! of their own: they work the same under a paused clock and do not count as tasks of the test.
+//! of their own, so they do not count as tasks of the test. They keep real time: under a paused
+//! clock the client's own timeouts come before any answer, so talk to them with a running one.
 
 pub mod accounting;
 pub mod canary;

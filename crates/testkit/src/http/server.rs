@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as blocking;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -148,8 +149,8 @@ async fn accept(listener: Option<&TcpListener>) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
-            // Out of descriptors, or the client is gone already: the next one may do better.
-            Err(_) => tokio::task::yield_now().await,
+            // Out of descriptors, or the client is gone already: a moment later it may be better.
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
 }

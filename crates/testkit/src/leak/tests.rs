@@ -4,8 +4,14 @@ use std::process::{Command, Stdio};
 use super::*;
 
 /// One look, and only at growth that no other test of this binary brings about.
-const HASTY: LeakBounds =
-    LeakBounds { descriptors: 0, processes: 0, threads: 1000, tasks: 0, patience: Duration::ZERO };
+const HASTY: LeakBounds = LeakBounds {
+    descriptors: 0,
+    processes: 0,
+    threads: 1000,
+    tasks: 0,
+    memory: Bytes(1 << 40),
+    patience: Duration::ZERO,
+};
 
 async fn leaks(before: &LeakCheck, bounds: LeakBounds) -> String {
     before.check(bounds).await.err().map(|report| report.to_string()).unwrap_or_default()
@@ -76,9 +82,23 @@ async fn what_goes_by_itself_in_time_is_no_leak() {
     before.assert_no_leak().await;
 }
 
-#[tokio::test]
-async fn growth_within_the_bounds_passes() {
+#[test]
+fn growth_up_to_the_bound_passes_and_one_more_does_not() {
     let before = LeakCheck::snapshot().unwrap();
-    let _file = File::open("/proc/version").unwrap();
-    before.check(LeakBounds { descriptors: 1, ..HASTY }).await.unwrap();
+    let mut now = before.clone();
+    let bounds = LeakBounds { descriptors: 1, ..HASTY };
+    now.descriptors.insert(9001, "socket:[1]".into());
+    assert_eq!(now.growth_over(&before, bounds).lines, [""; 0]);
+    now.descriptors.insert(9002, "socket:[2]".into());
+    let report = now.growth_over(&before, bounds).to_string();
+    assert!(report.ends_with("allowed growth 1\n  9001: socket:[1]\n  9002: socket:[2]"), "{report}");
+}
+
+#[tokio::test]
+async fn memory_that_is_kept_is_counted() {
+    let before = LeakCheck::snapshot().unwrap();
+    let kept = vec![1_u8; 32 * 1024 * 1024];
+    let report = leaks(&before, LeakBounds { memory: Bytes(16 * 1024 * 1024), ..HASTY }).await;
+    assert!(report.contains("memory: "), "{report}");
+    drop(kept);
 }

@@ -109,7 +109,10 @@ fn answers_in_the_order_of_completion_are_refused() {
 
 #[test]
 fn calls_are_whole_and_unlike() {
-    let call = |id: &str, name: &str, arguments: Value| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let call = |id: &str, name: &str, arguments: Value| {
+        let function = json!({"name": name, "arguments": arguments});
+        json!({"id": id, "type": "function", "function": function})
+    };
     let request = chat(&json!([
         {"role": "assistant", "tool_calls": [
             call("c", "t", json!("{}")), call("c", "t", json!("{}")), call("", "t", json!("{}")),
