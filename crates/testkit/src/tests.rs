@@ -4,9 +4,6 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Longest wait for the next bytes. A server that stalls is told from a slow one by it.
-const PATIENCE: Duration = Duration::from_millis(400);
-
 /// What came back, headers in lower case.
 #[derive(Debug)]
 pub(crate) struct Answered {
@@ -19,9 +16,18 @@ pub(crate) struct Answered {
 
 /// Sends one request on a connection of its own.
 pub(crate) fn send(method: &str, url: &str, body: &str) -> io::Result<Answered> {
+    send_within(Duration::from_secs(20), method, url, body)
+}
+
+/// Gives up when nothing comes for a moment, to tell a server that stalls.
+pub(crate) fn send_briefly(method: &str, url: &str, body: &str) -> io::Result<Answered> {
+    send_within(Duration::from_millis(200), method, url, body)
+}
+
+fn send_within(patience: Duration, method: &str, url: &str, body: &str) -> io::Result<Answered> {
     let (host, path) = split(url);
     let mut stream = TcpStream::connect(&host)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
     write!(
         stream,
         "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",

@@ -2,7 +2,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::tests::{panic_of, send};
+use crate::tests::{panic_of, send, send_briefly};
 
 fn counter(answers: impl IntoIterator<Item = Answer>) -> RequestCounter {
     RequestCounter::start(answers).unwrap()
@@ -56,7 +56,7 @@ fn a_dropped_request_was_read_and_counts() {
 #[test]
 fn a_stalled_answer_never_comes() {
     let server = counter([Answer::stall()]);
-    assert_eq!(send("GET", &server.url(), "").unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(send_briefly("GET", &server.url(), "").unwrap_err().kind(), ErrorKind::WouldBlock);
     server.assert_requests(1);
 }
 
@@ -72,7 +72,7 @@ fn a_cut_body_is_shorter_than_announced() {
 #[test]
 fn a_hanging_body_stays_open() {
     let server = counter([Answer::ok("0123456789").hang()]);
-    assert_eq!(send("GET", &server.url(), "").unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(send_briefly("GET", &server.url(), "").unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn going_down_breaks_what_is_in_flight() {
 
 #[test]
 fn concurrent_requests_are_seen_as_such() {
-    let server = counter([Answer::status(204).after(Duration::from_millis(100))]);
+    let server = counter([Answer::status(204).after(Duration::from_millis(300))]);
     let url = server.url();
     std::thread::scope(|scope| {
         for _ in 0..5 {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Answer;
-use crate::tests::{Answered, panic_of, send};
+use crate::tests::{Answered, panic_of, send, send_briefly};
 
 /// A request whose messages after the user's first are these.
 fn chat(messages: &Value) -> Value {
@@ -340,7 +340,7 @@ fn a_stalled_or_dropped_request_gets_no_answer() {
     ]));
     let url = format!("{}/chat/completions", provider.url());
     let body = chat(&json!([])).to_string();
-    let kinds: Vec<_> = (0..3).map(|_| send("POST", &url, &body).unwrap_err().kind()).collect();
+    let kinds: Vec<_> = (0..3).map(|_| send_briefly("POST", &url, &body).unwrap_err().kind()).collect();
     use std::io::ErrorKind::{UnexpectedEof, WouldBlock};
     assert_eq!(kinds, [UnexpectedEof, WouldBlock, WouldBlock]);
     assert_eq!(provider.requests(), 3);
