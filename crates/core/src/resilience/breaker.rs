@@ -1,0 +1,299 @@
+//! The circuit breaker: leaves a dependency that does not work alone, and tries it again by itself.
+//!
+//! ```text
+//!            failures                   wait is over, next acquire
+//! Closed ───────────────► Open ────────────────────────────────► HalfOpen
+//!    ▲                     ▲          a probe fails or is lost      │
+//!    │                     └────────────────────────────────────────┤
+//!    └──────────────────────── enough probes succeed ───────────────┘
+//! ```
+//!
+//! Every transition and every probe starts a generation. A result counts only in the generation
+//! its permit was given in, so a straggler can neither close nor open anything. There is no timer:
+//! all that time changes is computed when somebody asks. It refuses to know why a call failed;
+//! that is the [`Weight`] of its class.
+
+use std::time::Duration;
+
+use dauntless_contract::{BreakerPolicy, Timestamp};
+
+use super::window::Window;
+use super::{Backoff, Rng, Weight};
+
+/// The breaker of one dependency, shared by all its callers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Breaker {
+    policy: BreakerPolicy,
+    waits: Backoff,
+    probe_ttl: Duration,
+    seed: u64,
+    generation: u64,
+    /// Trips since it was last closed for long enough.
+    trips: u32,
+    stale_results: u64,
+    phase: Phase,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Phase {
+    Closed { window: Window, failures_in_a_row: u32, since: Timestamp },
+    Open { until: Timestamp, failures: u32 },
+    HalfOpen { probe: Probe, successes: u32, failures: u32 },
+    ForcedOpen,
+    ForcedClosed,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Probe {
+    Free,
+    /// One is out; at `lost_at` it counts as failed.
+    Out {
+        lost_at: Timestamp,
+    },
+}
+
+/// The right to make one attempt. Bring it back with [`Breaker::record`].
+///
+/// One that is never brought back blocks nothing for longer than the probe's time to live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "bring it back with `Breaker::record`"]
+pub struct Permit {
+    generation: u64,
+}
+
+/// Why an attempt was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// The dependency does not work.
+    Open {
+        /// When the next attempt is let through.
+        retry_in: Duration,
+        /// Failed calls that led to this.
+        failures: u32,
+    },
+    /// One attempt is out to see whether the dependency works again.
+    Probing {
+        /// When the next attempt is let through at the latest.
+        retry_in: Duration,
+    },
+    /// An operator switched it off.
+    Forced,
+}
+
+/// What a result changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// The breaker stays as it is.
+    Unchanged,
+    /// It opened.
+    Opened {
+        /// When the next attempt is let through.
+        retry_in: Duration,
+    },
+    /// It closed.
+    Closed,
+    /// The result is of an earlier generation and did not count.
+    Stale,
+}
+
+/// Where a breaker stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Calls pass.
+    Closed,
+    /// Calls are refused.
+    Open {
+        /// Until then.
+        until: Timestamp,
+    },
+    /// One call at a time may try whether the dependency works again.
+    HalfOpen,
+    /// Calls are refused until an operator says otherwise.
+    ForcedOpen,
+    /// Calls pass, whatever their results, until an operator says otherwise.
+    ForcedClosed,
+}
+
+impl Breaker {
+    /// A closed breaker. A probe that is out for longer than `probe_ttl` counts as failed.
+    pub fn new(policy: &BreakerPolicy, probe_ttl: Duration, seed: u64) -> Self {
+        Self {
+            waits: Backoff::new(policy.open_for, 2.0, policy.open_cap),
+            phase: Phase::closed(policy, Timestamp::ZERO),
+            policy: policy.clone(),
+            probe_ttl,
+            seed,
+            generation: 0,
+            trips: 0,
+            stale_results: 0,
+        }
+    }
+
+    /// Asks for one attempt. A refusal changes nothing.
+    ///
+    /// # Errors
+    /// [`Rejected`], with the time until the next attempt is let through.
+    pub fn acquire(&mut self, now: Timestamp) -> Result<Permit, Rejected> {
+        self.settle(now);
+        let probe = Probe::Out { lost_at: now + self.probe_ttl };
+        match self.phase {
+            Phase::Closed { .. } | Phase::ForcedClosed => {}
+            Phase::Open { until, failures } if now < until => {
+                return Err(Rejected::Open { retry_in: until.since(now), failures });
+            }
+            Phase::Open { failures, .. } => {
+                self.generation += 1;
+                self.phase = Phase::HalfOpen { probe, successes: 0, failures };
+            }
+            Phase::HalfOpen { probe: Probe::Free, successes, failures } => {
+                self.generation += 1;
+                self.phase = Phase::HalfOpen { probe, successes, failures };
+            }
+            Phase::HalfOpen { probe: Probe::Out { lost_at }, .. } => {
+                return Err(Rejected::Probing { retry_in: lost_at.since(now) });
+            }
+            Phase::ForcedOpen => return Err(Rejected::Forced),
+        }
+        Ok(Permit { generation: self.generation })
+    }
+
+    /// Takes the result of an attempt. Only a failure opens, only a success closes.
+    pub fn record(&mut self, permit: Permit, weight: Weight, now: Timestamp) -> Recorded {
+        if let Some(retry_in) = self.settle(now) {
+            self.stale_results += 1;
+            return Recorded::Opened { retry_in };
+        }
+        if permit.generation != self.generation {
+            self.stale_results += 1;
+            return Recorded::Stale;
+        }
+        match (&mut self.phase, weight) {
+            (Phase::Closed { window, failures_in_a_row, .. }, Weight::Healthy) => {
+                window.add_success(now);
+                *failures_in_a_row = 0;
+                Recorded::Unchanged
+            }
+            (Phase::Closed { window, failures_in_a_row, since }, Weight::Failure) => {
+                window.add_failure(now);
+                *failures_in_a_row = failures_in_a_row.saturating_add(1);
+                let (calls, failures) = window.totals();
+                let too_many = calls >= self.policy.min_calls
+                    && f64::from(failures) >= self.policy.failure_ratio * f64::from(calls);
+                if !too_many && *failures_in_a_row < self.policy.consecutive_failures {
+                    return Recorded::Unchanged;
+                }
+                if now.since(*since) >= self.policy.decay {
+                    self.trips = 0;
+                }
+                let failures = failures.max(*failures_in_a_row);
+                Recorded::Opened { retry_in: self.open(now, failures).since(now) }
+            }
+            (Phase::HalfOpen { successes, failures, .. }, Weight::Healthy) => {
+                let (successes, failures) = (*successes + 1, *failures);
+                self.generation += 1;
+                if successes < self.policy.close_after {
+                    self.phase = Phase::HalfOpen { probe: Probe::Free, successes, failures };
+                    return Recorded::Unchanged;
+                }
+                self.phase = Phase::closed(&self.policy, now);
+                Recorded::Closed
+            }
+            (Phase::HalfOpen { failures, .. }, Weight::Failure) => {
+                let failures = failures.saturating_add(1);
+                Recorded::Opened { retry_in: self.open(now, failures).since(now) }
+            }
+            (Phase::HalfOpen { probe, .. }, Weight::Neutral) => {
+                *probe = Probe::Free;
+                self.generation += 1;
+                Recorded::Unchanged
+            }
+            (Phase::Closed { .. }, Weight::Neutral)
+            | (Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed, _) => Recorded::Unchanged,
+        }
+    }
+
+    /// Does what time alone does: a probe that never came back counts as failed.
+    ///
+    /// Returns the time until the next attempt if that opened the breaker. [`acquire`](Self::acquire)
+    /// and [`record`](Self::record) do the same; ask first to learn of it.
+    pub fn settle(&mut self, now: Timestamp) -> Option<Duration> {
+        match self.phase {
+            Phase::HalfOpen { probe: Probe::Out { lost_at }, failures, .. } if lost_at <= now => {
+                Some(self.open(lost_at, failures.saturating_add(1)).since(now))
+            }
+            Phase::Closed { .. }
+            | Phase::Open { .. }
+            | Phase::HalfOpen { .. }
+            | Phase::ForcedOpen
+            | Phase::ForcedClosed => None,
+        }
+    }
+
+    /// Where it stands at `now`, traffic or not.
+    pub fn state(&self, now: Timestamp) -> BreakerState {
+        let open_until =
+            |until| if now < until { BreakerState::Open { until } } else { BreakerState::HalfOpen };
+        match self.phase {
+            Phase::Closed { .. } => BreakerState::Closed,
+            Phase::Open { until, .. } => open_until(until),
+            Phase::HalfOpen { probe: Probe::Out { lost_at }, .. } if lost_at <= now => {
+                open_until(lost_at + self.next_wait())
+            }
+            Phase::HalfOpen { .. } => BreakerState::HalfOpen,
+            Phase::ForcedOpen => BreakerState::ForcedOpen,
+            Phase::ForcedClosed => BreakerState::ForcedClosed,
+        }
+    }
+
+    /// Results that came too late to count.
+    pub const fn stale_results(&self) -> u64 {
+        self.stale_results
+    }
+
+    /// Refuses every call from now on, whatever the results.
+    pub fn force_open(&mut self) {
+        self.generation += 1;
+        self.phase = Phase::ForcedOpen;
+    }
+
+    /// Lets every call pass from now on, whatever the results.
+    pub fn force_close(&mut self) {
+        self.generation += 1;
+        self.phase = Phase::ForcedClosed;
+    }
+
+    /// Closes it and forgets all results and trips; also ends a forced state.
+    pub fn reset(&mut self, now: Timestamp) {
+        self.generation += 1;
+        self.trips = 0;
+        self.phase = Phase::closed(&self.policy, now);
+    }
+
+    fn open(&mut self, at: Timestamp, failures: u32) -> Timestamp {
+        let until = at + self.next_wait();
+        self.trips = self.trips.saturating_add(1);
+        self.generation += 1;
+        self.phase = Phase::Open { until, failures };
+        until
+    }
+
+    /// How long the next trip will last: the doubling bound ±20 %, never above the cap.
+    fn next_wait(&self) -> Duration {
+        let bound = self.waits.bound(self.trips.saturating_add(1));
+        let fifth = bound / 5;
+        let longest = bound.saturating_add(fifth).min(self.policy.open_cap);
+        let shortest = bound.saturating_sub(fifth);
+        // Drawn by generation, so that `state` can tell it in advance.
+        let drawn = Rng::at(self.seed, self.generation).up_to(longest.saturating_sub(shortest));
+        shortest.saturating_add(drawn)
+    }
+}
+
+impl Phase {
+    fn closed(policy: &BreakerPolicy, since: Timestamp) -> Self {
+        Self::Closed { window: Window::new(policy.window), failures_in_a_row: 0, since }
+    }
+}
+
+#[cfg(test)]
+mod tests;

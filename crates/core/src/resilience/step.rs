@@ -1,0 +1,72 @@
+//! What handling one event works with: the present, the shared policies, and the effects so far.
+
+use dauntless_contract::{Failure, StoppedBy, Timestamp};
+
+use super::call::{Call, Retry};
+use super::{CallEffect, CallEnd, Permit, Policies, Recorded, Report, Weight};
+
+pub(super) struct Step<'a, T> {
+    pub(super) now: Timestamp,
+    pub(super) policies: &'a mut Policies,
+    pub(super) effects: Vec<CallEffect<T>>,
+}
+
+impl<T> Step<'_, T> {
+    pub(super) fn report(&mut self, report: Report) {
+        self.effects.push(CallEffect::Report(report));
+    }
+
+    /// Brings a permit back to the breaker, and reports what that changed.
+    pub(super) fn record(&mut self, permit: Permit, weight: Weight) {
+        match self.policies.breaker.record(permit, weight, self.now) {
+            Recorded::Opened { retry_in } => self.report(Report::BreakerOpened { retry_in }),
+            Recorded::Closed => self.report(Report::BreakerClosed),
+            // The caller still gets its result; only the breaker does not want to know.
+            Recorded::Stale | Recorded::Unchanged => {}
+        }
+    }
+
+    /// Lets the breaker notice a lost probe before it is asked for a permit.
+    pub(super) fn settle_breaker(&mut self) {
+        if let Some(retry_in) = self.policies.breaker.settle(self.now) {
+            self.report(Report::BreakerOpened { retry_in });
+        }
+    }
+
+    pub(super) fn succeed(&mut self, call: Call, value: T) {
+        self.answer(call, Ok(value), None);
+    }
+
+    pub(super) fn fail(&mut self, call: Call, failure: Failure, why: Option<StoppedBy>) {
+        let effect = call.effect_after(failure.effect);
+        self.answer(call, Err(failure.effect(effect)), why);
+    }
+
+    /// Ends a call that may not start its next attempt: with its last real failure if it has one.
+    pub(super) fn refuse(
+        &mut self,
+        mut call: Call,
+        retry: Option<Box<Retry>>,
+        reason: impl FnOnce() -> Failure,
+        why: StoppedBy,
+    ) {
+        let failure = match retry {
+            Some(retry) => self.give_back(&mut call, *retry),
+            None => reason(),
+        };
+        self.fail(call, failure, Some(why));
+    }
+
+    /// Ends the wait for a retry that will not be made; returns the failure that led to it.
+    pub(super) fn give_back(&mut self, call: &mut Call, retry: Retry) -> Failure {
+        call.waited += self.now.since(retry.since);
+        self.policies.budget.refund(self.now, retry.paid);
+        retry.last
+    }
+
+    fn answer(&mut self, call: Call, result: Result<T, Failure>, stopped_by: Option<StoppedBy>) {
+        let Call { ticket, attempts, waited, .. } = call;
+        let end = CallEnd { result, attempts, waited, stopped_by };
+        self.effects.push(CallEffect::Answer { ticket, end });
+    }
+}
