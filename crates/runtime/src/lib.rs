@@ -1,1 +1,41 @@
-//! Placeholder.
+//! The actors of Dauntless: thin shells over the decision core.
+//!
+//! Mailbox messages become core events, core effects become calls, tasks and timers. Nothing is
+//! decided here and nothing is parsed here; what a retry waits, whether a breaker opens and why a
+//! run ends is `dauntless-core`'s, what a provider's answer means is an adapter's.
+//!
+//! ```text
+//! root ─┬─ tools ──── one small supervisor per tool ──── the tool's actor ── a task per attempt
+//!       ├─ models ─── one small supervisor per model ─── the model's actor ── a task per attempt
+//!       └─ runs ───── one orchestrator per run, which owns its conversation
+//! ```
+
+mod agent;
+mod builder;
+mod by_hand;
+mod clock;
+mod error;
+mod guarded;
+mod id;
+mod orchestrator;
+mod ports;
+mod run;
+mod runtime;
+mod supervisor;
+mod telemetry;
+mod watch;
+
+pub use agent::Agent;
+pub use builder::RuntimeBuilder;
+pub use clock::SystemClock;
+pub use error::{BuildError, SubmitError};
+pub use orchestrator::Escalation;
+pub use run::{Canceller, RunHandle, RunStream};
+pub use runtime::Runtime;
+
+pub use dauntless_core::redact::RedactError;
+pub use dauntless_core::supervision::{RestartPolicy, UnreachableLimit};
+pub use dauntless_core::toolbox::Quarantined;
+
+#[cfg(test)]
+mod tests;

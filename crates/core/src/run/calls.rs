@@ -1,0 +1,489 @@
+//! The calls of one turn: each gets exactly one observation, in order, whatever happens to it.
+
+use std::sync::Arc;
+
+use dauntless_contract::{
+    CallKey, CallRecord, CallVerdict, Effect, EffectState, Failure, FailureCode, Finish, Json, ModelReply,
+    Observation, OnExhausted, PanicPolicy, Progress, RawCall, Round, RunTimer, StopReason, StoppedBy,
+    Timestamp, ToolCall, ToolSpec,
+};
+
+use super::nudge::Dud;
+use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
+use crate::loop_guard::{self, GuardVerdict, TurnVerdict};
+use crate::observation;
+use crate::toolbox::{Admission, Fingerprint, OutputLimit};
+
+/// The calls of one turn, in the order the model asked for them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slots {
+    turn: u32,
+    text: Option<Arc<str>>,
+    extra: Option<Json>,
+    slots: Vec<Slot>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Slot {
+    call: ToolCall,
+    fingerprint: Fingerprint,
+    state: SlotState,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum SlotState {
+    Running(Arc<ToolSpec>),
+    Answered { observation: Observation, cut: Cut, terminal: Option<Terminal> },
+}
+
+/// Whether the output limit cut this call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Whole,
+    Truncated,
+}
+
+/// A failure that nobody in the run can do anything about.
+#[derive(Clone, Debug, PartialEq)]
+struct Terminal {
+    reason: StopReason,
+    explanation: Arc<str>,
+}
+
+impl Slots {
+    pub(super) fn open(turn: u32, reply: &ModelReply) -> Self {
+        Self {
+            turn,
+            text: reply.text.clone(),
+            extra: reply.extra.clone(),
+            slots: Vec::with_capacity(reply.calls.len()),
+        }
+    }
+
+    fn key(&self, index: usize) -> CallKey {
+        CallKey { turn: self.turn, index: u32::try_from(index).unwrap_or(u32::MAX) }
+    }
+
+    fn push(&mut self, call: ToolCall, fingerprint: Fingerprint, state: SlotState) -> CallKey {
+        self.slots.push(Slot { call, fingerprint, state });
+        self.key(self.slots.len() - 1)
+    }
+
+    /// The calls that have no observation yet.
+    pub(super) fn running(&self) -> impl Iterator<Item = CallKey> {
+        self.running_with_spec().map(|(key, _)| key)
+    }
+
+    fn running_with_spec(&self) -> impl Iterator<Item = (CallKey, &Arc<ToolSpec>)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
+            SlotState::Running(spec) => Some((self.key(index), spec)),
+            SlotState::Answered { .. } => None,
+        })
+    }
+
+    fn all_answered(&self) -> bool {
+        self.running().next().is_none()
+    }
+
+    /// The slot that `call` names, if it still waits. Anything else is late or double.
+    fn waiting_mut(&mut self, call: CallKey) -> Option<(&mut Slot, Arc<ToolSpec>)> {
+        if call.turn != self.turn {
+            return None;
+        }
+        let slot = self.slots.get_mut(usize::try_from(call.index).ok()?)?;
+        match &slot.state {
+            SlotState::Running(spec) => {
+                let spec = Arc::clone(spec);
+                Some((slot, spec))
+            }
+            SlotState::Answered { .. } => None,
+        }
+    }
+
+    fn first_terminal(&self) -> Option<&Terminal> {
+        self.slots.iter().find_map(|slot| match &slot.state {
+            SlotState::Answered { terminal, .. } => terminal.as_ref(),
+            SlotState::Running(_) => None,
+        })
+    }
+
+    fn any_cut(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot.state, SlotState::Answered { cut: Cut::Truncated, .. }))
+    }
+
+    /// The round for the history. A call that never ended is answered as unknown.
+    fn into_round(self) -> Round {
+        let calls = self
+            .slots
+            .into_iter()
+            .map(|slot| match slot.state {
+                SlotState::Answered { observation, .. } => (slot.call, observation),
+                SlotState::Running(spec) => {
+                    let failure = Failure::cancelled("The run ended before this call answered.")
+                        .effect(EffectState::Unknown);
+                    (slot.call, observation::failure(&failure, 1, spec.effect))
+                }
+            })
+            .collect();
+        Round { text: self.text, extra: self.extra, calls }
+    }
+}
+
+impl RunMachine {
+    /// Answers what must not run and dispatches the rest.
+    pub(super) fn take_calls(
+        &mut self,
+        now: Timestamp,
+        mut slots: Slots,
+        reply: ModelReply,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        let asked = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
+        self.totals.tool_calls = self.totals.tool_calls.saturating_add(asked);
+        let over_limit = self.totals.tool_calls > self.limits.tool_calls;
+        let last = reply.calls.len().saturating_sub(1);
+        let mut stuck = None;
+        for (index, raw) in reply.calls.iter().enumerate() {
+            let cut = (reply.finish == Finish::Length && index == last)
+                .then_some(OutputLimit { tokens: reply.output_limit });
+            if let Some(reason) = self.take_call(raw, cut, over_limit, &mut slots, effects) {
+                stuck.get_or_insert(reason);
+            }
+        }
+        match stuck {
+            Some(reason) => self.stop_calls(now, slots, reason, None, effects),
+            None if slots.all_answered() => self.finish_round(now, slots, effects),
+            None => Phase::Calling(slots),
+        }
+    }
+
+    /// One call: run it, or answer it at once. Answers the reason to stop when the model is stuck.
+    fn take_call(
+        &mut self,
+        raw: &RawCall,
+        cut: Option<OutputLimit>,
+        over_limit: bool,
+        slots: &mut Slots,
+        effects: &mut Vec<RunEffect>,
+    ) -> Option<StopReason> {
+        let (call, fingerprint, verdict) = match self.spec.toolbox.admit(raw, cut) {
+            Admission::Run { call, spec, fingerprint, repairs: _ } => (call, fingerprint, Ok(spec)),
+            Admission::Answered { call, failure, fingerprint } => (call, fingerprint, Err(failure)),
+        };
+        let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
+        let shown = self.spec.redactor.text(&preview(raw)).into_owned();
+        let asked = Progress::CallAsked {
+            call: slots.key(slots.slots.len()),
+            call_id: Arc::clone(&call.id),
+            tool: Arc::clone(&tool),
+            arguments: shown.into(),
+        };
+        effects.push(RunEffect::Report(asked));
+        let (refusal, stuck) = match (self.guard.check(&fingerprint), verdict) {
+            (GuardVerdict::Stuck { times }, _) => {
+                let reason = StopReason::Stuck { tool, fingerprint: fingerprint.display().clone(), times };
+                let code = FailureCode::RepeatedFailure;
+                (loop_guard::repeated_failure(&fingerprint, times, code), Some(reason))
+            }
+            (GuardVerdict::Repeated { failures, code }, _) => {
+                (loop_guard::repeated_failure(&fingerprint, failures, code), None)
+            }
+            (GuardVerdict::Run, Err(failure)) => (failure, None),
+            (GuardVerdict::Run, Ok(_)) if over_limit => (over_call_limit(self.limits.tool_calls), None),
+            (GuardVerdict::Run, Ok(spec)) => {
+                let call = slots.push(call, fingerprint, SlotState::Running(spec));
+                effects.push(RunEffect::Dispatch { call, tool, arguments, deadline: self.deadline() });
+                return None;
+            }
+        };
+        self.guard.failed(&fingerprint, refusal.code);
+        self.refuse(call, fingerprint, &refusal, slots, effects);
+        stuck
+    }
+
+    /// Answers a call that was never executed.
+    fn refuse(
+        &mut self,
+        call: ToolCall,
+        fingerprint: Fingerprint,
+        failure: &Failure,
+        slots: &mut Slots,
+        effects: &mut Vec<RunEffect>,
+    ) {
+        self.totals.failed_calls += 1;
+        let (call_id, tool) = (Arc::clone(&call.id), Arc::clone(&call.name));
+        let cut = match failure.code {
+            FailureCode::TruncatedCall => Cut::Truncated,
+            _ => Cut::Whole,
+        };
+        let failure = self.spec.redactor.failure(failure.clone());
+        let observation = observation::failure(&failure, 0, Effect::ReadOnly);
+        let state = SlotState::Answered { observation, cut, terminal: None };
+        let call = slots.push(call, fingerprint, state);
+        effects.push(RunEffect::Report(Progress::CallEnded {
+            call,
+            call_id,
+            tool,
+            code: Some(failure.code),
+            message: Some(failure.message),
+            attempts: 0,
+            waited: std::time::Duration::ZERO,
+            stopped_by: Some(StoppedBy::Permanent),
+        }));
+    }
+
+    pub(super) fn call_ended(
+        &mut self,
+        now: Timestamp,
+        mut slots: Slots,
+        call: CallKey,
+        record: CallRecord,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        self.answer(&mut slots, call, record, effects);
+        match slots.first_terminal().cloned() {
+            Some(Terminal { reason, explanation }) => {
+                self.stop_calls(now, slots, reason, Some(explanation), effects)
+            }
+            None if slots.all_answered() => self.finish_round(now, slots, effects),
+            None => Phase::Calling(slots),
+        }
+    }
+
+    pub(super) fn call_settled(
+        &mut self,
+        now: Timestamp,
+        mut slots: Slots,
+        reason: StopReason,
+        explanation: Option<Arc<str>>,
+        (call, record): (CallKey, CallRecord),
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        self.answer(&mut slots, call, record, effects);
+        if !slots.all_answered() {
+            return Phase::Settling { slots, reason, explanation };
+        }
+        // Several calls of one batch may be terminal; the first in call order gives the reason.
+        let (reason, explanation) = match (reason, slots.first_terminal()) {
+            (StopReason::ToolTerminal { .. } | StopReason::ToolExhausted { .. }, Some(first)) => {
+                (first.reason.clone(), Some(Arc::clone(&first.explanation)))
+            }
+            (reason, _) => (reason, explanation),
+        };
+        self.close(now, slots, reason, explanation, effects)
+    }
+
+    pub(super) fn settle_timed_out(
+        &mut self,
+        now: Timestamp,
+        slots: Slots,
+        reason: StopReason,
+        explanation: Option<Arc<str>>,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        self.close(now, slots, reason, explanation, effects)
+    }
+
+    /// Stops a batch for a reason of the run's own: what may be repeated is cancelled, what has
+    /// an effect is awaited so that its outcome is known.
+    fn stop_calls(
+        &mut self,
+        now: Timestamp,
+        slots: Slots,
+        reason: StopReason,
+        explanation: Option<Arc<str>>,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        let mut patience = SETTLE_MAX;
+        for (call, spec) in slots.running_with_spec() {
+            let reach = match spec.effect {
+                Effect::ReadOnly | Effect::Idempotent => CancelReach::Running,
+                Effect::Keyed | Effect::Verifiable | Effect::Once => {
+                    patience = patience.max(spec.resilience.attempt_timeout + SETTLE_MAX);
+                    CancelReach::Waiting
+                }
+            };
+            effects.push(RunEffect::CancelCall { call, reach });
+        }
+        self.settle_within(now, slots, reason, explanation, patience, effects)
+    }
+
+    /// Waits for the calls that were told to stop, then ends.
+    pub(super) fn settle(
+        &mut self,
+        now: Timestamp,
+        slots: Slots,
+        reason: StopReason,
+        explanation: Option<Arc<str>>,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        self.settle_within(now, slots, reason, explanation, SETTLE_MAX, effects)
+    }
+
+    fn settle_within(
+        &mut self,
+        now: Timestamp,
+        slots: Slots,
+        reason: StopReason,
+        explanation: Option<Arc<str>>,
+        patience: std::time::Duration,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        if slots.all_answered() {
+            return self.close(now, slots, reason, explanation, effects);
+        }
+        effects.push(RunEffect::StartTimer { timer: RunTimer::Settle, at: now + patience });
+        Phase::Settling { slots, reason, explanation }
+    }
+
+    fn close(
+        &mut self,
+        now: Timestamp,
+        slots: Slots,
+        reason: StopReason,
+        explanation: Option<Arc<str>>,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        let history = Arc::make_mut(&mut self.history);
+        history.round(slots.into_round());
+        let text = history.last_assistant_text().cloned();
+        self.end(now, reason, explanation, text, effects)
+    }
+
+    /// Every call is answered: the round enters the history and the model is asked again.
+    fn finish_round(&mut self, now: Timestamp, slots: Slots, effects: &mut Vec<RunEffect>) -> Phase {
+        let cut = slots.any_cut();
+        let verdict = self.guard.turn_finished();
+        Arc::make_mut(&mut self.history).round(slots.into_round());
+        if cut {
+            if let Some(reason) = self.unproductive.count(Dud::Cut) {
+                let text = self.history.last_assistant_text().cloned();
+                return self.end(now, reason, None, text, effects);
+            }
+        } else {
+            self.unproductive.clear();
+        }
+        match verdict {
+            TurnVerdict::GoOn => {}
+            TurnVerdict::Nudge { fingerprint, times } => {
+                self.nudge(loop_guard::repetition_nudge(&fingerprint, times), effects);
+            }
+            TurnVerdict::Stuck { fingerprint, times } => {
+                let reason = StopReason::Stuck {
+                    tool: Arc::clone(fingerprint.tool()),
+                    fingerprint: fingerprint.display().clone(),
+                    times,
+                };
+                let text = self.history.last_assistant_text().cloned();
+                return self.end(now, reason, None, text, effects);
+            }
+        }
+        self.next_turn(effects)
+    }
+
+    /// Gives a running call its observation.
+    fn answer(&mut self, slots: &mut Slots, key: CallKey, record: CallRecord, effects: &mut Vec<RunEffect>) {
+        let CallRecord { verdict, attempts, waited, stopped_by } = record;
+        let Some((slot, spec)) = slots.waiting_mut(key) else { return };
+        self.totals.tool_attempts += attempts;
+        let (observation, failure, terminal) = match verdict {
+            CallVerdict::Succeeded(output) => {
+                self.guard.succeeded(&slot.fingerprint, &output, spec.polling);
+                (observation::success(&output, &spec), None, None)
+            }
+            CallVerdict::Failed(failure) => {
+                self.guard.failed(&slot.fingerprint, failure.code);
+                self.totals.failed_calls += 1;
+                let ending = Ending { call: &slot.call, spec: &spec, attempts, waited };
+                let terminal = ending.terminal(&failure, self.spec.agent.on_panic);
+                (observation::failure(&failure, attempts, spec.effect), Some(failure), terminal)
+            }
+        };
+        let (code, message) = failure.map(|failure| (failure.code, failure.message)).unzip();
+        effects.push(RunEffect::Report(Progress::CallEnded {
+            call: key,
+            call_id: Arc::clone(&slot.call.id),
+            tool: Arc::clone(&slot.call.name),
+            code,
+            message,
+            attempts,
+            waited,
+            stopped_by,
+        }));
+        slot.state = SlotState::Answered { observation, cut: Cut::Whole, terminal };
+    }
+}
+
+/// A failed call, as its run looks at it.
+struct Ending<'a> {
+    call: &'a ToolCall,
+    spec: &'a ToolSpec,
+    attempts: u32,
+    waited: std::time::Duration,
+}
+
+impl Ending<'_> {
+    /// Whether this failure ends the run, and with which reason.
+    fn terminal(&self, failure: &Failure, on_panic: PanicPolicy) -> Option<Terminal> {
+        use dauntless_contract::Bucket;
+        let reason = match (failure.code.bucket(), failure.code) {
+            (Bucket::Terminal, _) => self.ended_by_tool(failure.code),
+            (Bucket::Transient, _) | (Bucket::Harness, FailureCode::ToolDown | FailureCode::Overloaded) => {
+                match self.spec.on_exhausted {
+                    OnExhausted::EndRun => self.exhausted(failure.code),
+                    OnExhausted::Observe => return None,
+                }
+            }
+            (Bucket::Defect, _) => match on_panic {
+                PanicPolicy::EndRun => self.ended_by_tool(failure.code),
+                PanicPolicy::Observe => return None,
+            },
+            (
+                Bucket::Recoverable
+                | Bucket::ModelMistake
+                | Bucket::Unknown
+                | Bucket::Harness
+                | Bucket::LoopGuard,
+                _,
+            ) => return None,
+        };
+        Some(Terminal { reason, explanation: Arc::clone(&failure.message) })
+    }
+
+    fn ended_by_tool(&self, code: FailureCode) -> StopReason {
+        StopReason::ToolTerminal {
+            tool: Arc::clone(&self.call.name),
+            call_id: Arc::clone(&self.call.id),
+            code,
+            attempts: self.attempts,
+        }
+    }
+
+    fn exhausted(&self, code: FailureCode) -> StopReason {
+        StopReason::ToolExhausted {
+            tool: Arc::clone(&self.call.name),
+            call_id: Arc::clone(&self.call.id),
+            code,
+            attempts: self.attempts,
+            waited: self.waited,
+        }
+    }
+}
+
+fn over_call_limit(limit: u32) -> Failure {
+    Failure::cancelled(format!(
+        "This call was not executed: the run's limit of {limit} tool calls is reached."
+    ))
+    .hint("Give the best answer you can from what you know.")
+}
+
+const PREVIEW_CHARS: usize = 160;
+
+/// The arguments as a watcher sees them: bounded, on one line.
+fn preview(raw: &RawCall) -> String {
+    let mut text: String = raw.arguments.chars().take(PREVIEW_CHARS).collect();
+    if text.len() < raw.arguments.len() {
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,400 @@
+//! One run, from goal to stop reason, as a fold over its events.
+//!
+//! [`RunMachine::on`] takes a fact and the time it came, and answers what is to be done about it.
+//! It knows the conversation, the limits and the loop guard; it refuses to know how a call is
+//! retried (that is [`crate::resilience`]) or where the model lives.
+//!
+//! ```text
+//! Created ─► Asking ─► Calling ─► Asking ─► … ─► Ended
+//!               │          └─► Settling ──────────►│
+//!               └────────────────────────────────►│
+//! ```
+
+mod calls;
+mod nudge;
+mod reply;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauntless_contract::{
+    AgentSpec, CallKey, Failure, History, Json, LimitKind, ModelSpec, Outcome, Progress, RunEvent, RunId,
+    RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
+};
+
+use crate::loop_guard::LoopGuard;
+use crate::redact::Redactor;
+use crate::toolbox::Toolbox;
+use calls::Slots;
+use nudge::Unproductive;
+
+/// What every run of one agent shares.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// The agent.
+    pub agent: AgentSpec,
+    /// Its tools.
+    pub toolbox: Toolbox,
+    /// Its model.
+    pub model: Arc<ModelSpec>,
+    /// Masks secrets in what a watcher sees.
+    pub redactor: Redactor,
+}
+
+/// What the shell has to do. Each that will be answered carries what its answer must name.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "an effect that is not carried out stalls the run"]
+pub enum RunEffect {
+    /// Ask the model, with the machine's [`history`](RunMachine::history).
+    CallModel {
+        /// The turn; the answer names it.
+        turn: u32,
+        /// The tools to offer.
+        offer: Offer,
+        /// When the answer must be there.
+        deadline: Timestamp,
+    },
+    /// Start a tool call.
+    Dispatch {
+        /// The call; its end names it.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// Arguments that fit its schema.
+        arguments: Json,
+        /// When the run is out of time, whatever the tool allows.
+        deadline: Timestamp,
+    },
+    /// Stop a call. It still ends with an event.
+    CancelCall {
+        /// The call.
+        call: CallKey,
+        /// How far the stop may go.
+        reach: CancelReach,
+    },
+    /// Stop waiting for the model. No event will follow.
+    CancelModel {
+        /// The turn.
+        turn: u32,
+    },
+    /// Set a timer.
+    StartTimer {
+        /// Which; its event names it.
+        timer: RunTimer,
+        /// When.
+        at: Timestamp,
+    },
+    /// Tell whoever watches.
+    Report(Progress),
+    /// The run is over; see [`RunMachine::outcome`].
+    End,
+}
+
+/// Which tools a model request offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// All of the agent's.
+    All,
+    /// None: the model is to answer.
+    Nothing,
+}
+
+/// How far the stop of a call may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelReach {
+    /// Also an attempt that is under way.
+    Running,
+    /// Only while no attempt is under way: its outcome must be known.
+    Waiting,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Phase {
+    Created,
+    Asking { turn: u32, purpose: Purpose },
+    Calling(Slots),
+    Settling { slots: Slots, reason: StopReason, explanation: Option<Arc<str>> },
+    Ended(Outcome),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Purpose {
+    Work,
+    LastWords(LimitKind),
+}
+
+/// The state of one run.
+#[derive(Clone, Debug)]
+pub struct RunMachine {
+    run: RunId,
+    spec: Arc<RunSpec>,
+    limits: RunLimits,
+    started: Timestamp,
+    turn: u32,
+    history: Arc<History>,
+    totals: RunTotals,
+    guard: LoopGuard,
+    unproductive: Unproductive,
+    phase: Phase,
+}
+
+/// Two machines are equal when they would decide equally: same facts seen, same agent.
+impl PartialEq for RunMachine {
+    fn eq(&self, other: &Self) -> bool {
+        self.run == other.run
+            && self.spec.agent == other.spec.agent
+            && self.limits == other.limits
+            && self.started == other.started
+            && self.turn == other.turn
+            && self.history == other.history
+            && self.totals == other.totals
+            && self.guard == other.guard
+            && self.unproductive == other.unproductive
+            && self.phase == other.phase
+    }
+}
+
+impl RunMachine {
+    /// A run that has not started; its first event is [`RunEvent::RunStarted`].
+    pub fn new(run: RunId, spec: Arc<RunSpec>) -> Self {
+        Self {
+            run,
+            spec,
+            limits: RunLimits::default(),
+            started: Timestamp::ZERO,
+            turn: 0,
+            history: Arc::new(History::default()),
+            totals: RunTotals::default(),
+            guard: LoopGuard::default(),
+            unproductive: Unproductive::default(),
+            phase: Phase::Created,
+        }
+    }
+
+    /// Takes a fact. One that does not belong to the present state is stale and changes nothing.
+    #[must_use = "effects that are not carried out stall the run"]
+    pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
+        let mut effects = Vec::new();
+        let phase = std::mem::replace(&mut self.phase, Phase::Created);
+        self.phase = match (phase, event) {
+            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits }) => {
+                self.start(now, &goal, limits, &mut effects)
+            }
+            (Phase::Asking { turn, purpose }, RunEvent::ModelReplied { turn: of, reply, attempts })
+                if turn == of =>
+            {
+                self.totals.model_attempts += attempts;
+                self.replied(now, purpose, reply, &mut effects)
+            }
+            (Phase::Asking { turn, purpose }, RunEvent::ModelFailed { turn: of, failure, attempts })
+                if turn == of =>
+            {
+                self.totals.model_attempts += attempts;
+                self.model_failed(now, purpose, failure, attempts, &mut effects)
+            }
+            (Phase::Calling(slots), RunEvent::CallEnded { call, record }) => {
+                self.call_ended(now, slots, call, record, &mut effects)
+            }
+            (Phase::Settling { slots, reason, explanation }, RunEvent::CallEnded { call, record }) => {
+                self.call_settled(now, slots, reason, explanation, (call, record), &mut effects)
+            }
+            (
+                Phase::Settling { slots, reason, explanation },
+                RunEvent::TimerFired { timer: RunTimer::Settle },
+            ) => self.settle_timed_out(now, slots, reason, explanation, &mut effects),
+            (phase, RunEvent::CancelRequested { by }) => {
+                self.stop_early(now, phase, StopReason::Cancelled { by }, &mut effects)
+            }
+            (phase, RunEvent::TimerFired { timer: RunTimer::WallClock }) => {
+                self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), &mut effects)
+            }
+            (
+                phase @ (Phase::Created
+                | Phase::Asking { .. }
+                | Phase::Calling(_)
+                | Phase::Settling { .. }
+                | Phase::Ended(_)),
+                RunEvent::RunStarted { .. }
+                | RunEvent::ModelReplied { .. }
+                | RunEvent::ModelFailed { .. }
+                | RunEvent::CallEnded { .. }
+                | RunEvent::TimerFired { timer: RunTimer::Settle },
+            ) => phase,
+        };
+        effects
+    }
+
+    /// Ends the run because Dauntless itself cannot go on; `code` names where.
+    pub fn fail(&mut self, now: Timestamp, code: &str, explanation: &str) -> Vec<RunEffect> {
+        let mut effects = Vec::new();
+        let phase = std::mem::replace(&mut self.phase, Phase::Created);
+        self.phase = match phase {
+            Phase::Ended(outcome) => Phase::Ended(outcome),
+            Phase::Created | Phase::Asking { .. } | Phase::Calling(_) | Phase::Settling { .. } => {
+                let reason = StopReason::Internal { code: code.into() };
+                self.end(now, reason, Some(explanation.into()), None, &mut effects)
+            }
+        };
+        effects
+    }
+
+    /// The conversation so far.
+    pub const fn history(&self) -> &Arc<History> {
+        &self.history
+    }
+
+    /// The run.
+    pub const fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// How it ended, once it has.
+    pub const fn outcome(&self) -> Option<&Outcome> {
+        match &self.phase {
+            Phase::Ended(outcome) => Some(outcome),
+            Phase::Created | Phase::Asking { .. } | Phase::Calling(_) | Phase::Settling { .. } => None,
+        }
+    }
+
+    /// What it used so far.
+    pub const fn totals(&self) -> &RunTotals {
+        &self.totals
+    }
+
+    fn deadline(&self) -> Timestamp {
+        self.started + self.limits.wall_clock
+    }
+
+    fn start(
+        &mut self,
+        now: Timestamp,
+        goal: &Arc<str>,
+        limits: RunLimits,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        self.limits = limits;
+        self.started = now;
+        self.history = Arc::new(History::open(&self.spec.agent.instructions, goal));
+        effects.push(RunEffect::StartTimer { timer: RunTimer::WallClock, at: self.deadline() });
+        self.next_turn(effects)
+    }
+
+    /// Asks the model again, or for its last words when a limit is reached.
+    fn next_turn(&mut self, effects: &mut Vec<RunEffect>) -> Phase {
+        match self.reached_limit() {
+            Some(limit) => self.ask_last_words(limit, effects),
+            None => self.ask(Purpose::Work, Offer::All, effects),
+        }
+    }
+
+    fn reached_limit(&self) -> Option<LimitKind> {
+        let RunTotals { turns, tool_calls, usage, cost, .. } = self.totals;
+        if turns >= self.limits.turns {
+            Some(LimitKind::Turns)
+        } else if usage.prompt + usage.completion >= self.limits.tokens {
+            Some(LimitKind::Tokens)
+        } else if cost > self.limits.cost {
+            Some(LimitKind::Cost)
+        } else if tool_calls > self.limits.tool_calls {
+            Some(LimitKind::ToolCalls)
+        } else {
+            None
+        }
+    }
+
+    fn ask_last_words(&mut self, limit: LimitKind, effects: &mut Vec<RunEffect>) -> Phase {
+        let text = nudge::last_words(limit, &self.limits);
+        self.nudge(text, effects);
+        self.ask(Purpose::LastWords(limit), Offer::Nothing, effects)
+    }
+
+    fn ask(&mut self, purpose: Purpose, offer: Offer, effects: &mut Vec<RunEffect>) -> Phase {
+        self.turn += 1;
+        self.totals.turns += 1;
+        let turn = self.turn;
+        effects.push(RunEffect::Report(Progress::TurnStarted { turn }));
+        effects.push(RunEffect::CallModel { turn, offer, deadline: self.deadline() });
+        Phase::Asking { turn, purpose }
+    }
+
+    /// Says something to the model in the user's place.
+    fn nudge(&mut self, text: Arc<str>, effects: &mut Vec<RunEffect>) {
+        effects.push(RunEffect::Report(Progress::Nudged { turn: self.turn, text: Arc::clone(&text) }));
+        Arc::make_mut(&mut self.history).user(text);
+    }
+
+    fn model_failed(
+        &mut self,
+        now: Timestamp,
+        purpose: Purpose,
+        failure: Failure,
+        attempts: u32,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        let (reason, text) = match purpose {
+            Purpose::Work => (StopReason::ModelFailed { code: failure.code, attempts }, None),
+            Purpose::LastWords(limit) => {
+                (StopReason::LimitReached(limit), self.history.last_assistant_text().cloned())
+            }
+        };
+        self.end(now, reason, Some(failure.message), text, effects)
+    }
+
+    /// Cancel and the end of time: whatever is under way is stopped, and still accounted for.
+    fn stop_early(
+        &mut self,
+        now: Timestamp,
+        phase: Phase,
+        reason: StopReason,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        match phase {
+            Phase::Created => self.end(now, reason, None, None, effects),
+            Phase::Asking { turn, purpose: _ } => {
+                effects.push(RunEffect::CancelModel { turn });
+                let text = self.history.last_assistant_text().cloned();
+                self.end(now, reason, None, text, effects)
+            }
+            Phase::Calling(slots) => {
+                for call in slots.running() {
+                    effects.push(RunEffect::CancelCall { call, reach: CancelReach::Running });
+                }
+                self.settle(now, slots, reason, None, effects)
+            }
+            Phase::Settling { slots, reason, explanation } => {
+                for call in slots.running() {
+                    effects.push(RunEffect::CancelCall { call, reach: CancelReach::Running });
+                }
+                Phase::Settling { slots, reason, explanation }
+            }
+            Phase::Ended(outcome) => Phase::Ended(outcome),
+        }
+    }
+
+    fn end(
+        &self,
+        now: Timestamp,
+        reason: StopReason,
+        explanation: Option<Arc<str>>,
+        text: Option<Arc<str>>,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        let outcome = Outcome {
+            run: self.run,
+            reason,
+            text: text.filter(|text| !text.trim().is_empty()),
+            explanation,
+            totals: self.totals,
+            elapsed: now.since(self.started),
+        };
+        effects.push(RunEffect::Report(Progress::RunEnded { outcome: outcome.clone() }));
+        effects.push(RunEffect::End);
+        Phase::Ended(outcome)
+    }
+}
+
+/// How long a run that is ending waits for calls that do not answer a cancel.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

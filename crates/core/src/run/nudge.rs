@@ -1,0 +1,91 @@
+//! The words the harness says to the model in the user's place, and how often.
+
+use std::sync::Arc;
+
+use dauntless_contract::{LimitKind, RunLimits, StopReason};
+
+/// A kind of reply that leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dud {
+    /// Neither text nor calls.
+    Empty,
+    /// Text that the output limit cut, or nothing but a cut.
+    Cut,
+    /// A call written as prose.
+    Prose,
+}
+
+/// Counts replies in a row that lead nowhere. Any other reply starts afresh.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Unproductive {
+    empty: u32,
+    cut: u32,
+    prose: u32,
+}
+
+impl Unproductive {
+    const EMPTY_MAX: u32 = 2;
+    const CUT_MAX: u32 = 2;
+    const PROSE_MAX: u32 = 1;
+    /// Duds of different kinds in turn are no better than one kind.
+    const ALL_MAX: u32 = 4;
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Counts one more; answers the reason to stop when there were too many.
+    pub(super) fn count(&mut self, dud: Dud) -> Option<StopReason> {
+        let (count, max, reason) = match dud {
+            Dud::Empty => (&mut self.empty, Self::EMPTY_MAX, StopReason::EmptyResponse),
+            Dud::Cut => (&mut self.cut, Self::CUT_MAX, StopReason::Truncated),
+            Dud::Prose => (&mut self.prose, Self::PROSE_MAX, StopReason::MalformedOutput),
+        };
+        *count += 1;
+        let over = *count > max;
+        let all_over = self.empty + self.cut + self.prose > Self::ALL_MAX;
+        (over || all_over).then_some(reason)
+    }
+}
+
+pub(super) fn empty(hidden_tokens: u64) -> Arc<str> {
+    if hidden_tokens > 0 {
+        return format!(
+            "Your last reply arrived empty although you wrote {hidden_tokens} tokens. \
+             Call a tool through the tool interface, or write your answer as plain text."
+        )
+        .into();
+    }
+    "Your last reply was empty. Call a tool, or write your answer as plain text.".into()
+}
+
+pub(super) fn cut(limit: Option<u32>) -> Arc<str> {
+    let limit = limit.map_or_else(String::new, |limit| format!(" of {limit} tokens"));
+    format!(
+        "Your last reply was cut off by the output limit{limit}. \
+         Answer again and keep it shorter, or split the work into smaller calls."
+    )
+    .into()
+}
+
+pub(super) fn prose() -> Arc<str> {
+    "Your last reply wrote a tool call as text, so nothing was called. \
+     Make the call through the tool interface; or, if you are done, write your answer as plain text."
+        .into()
+}
+
+pub(super) fn last_words(limit: LimitKind, limits: &RunLimits) -> Arc<str> {
+    let what = match limit {
+        LimitKind::Turns => format!("{} turns", limits.turns),
+        LimitKind::Tokens => limits.tokens.to_string(),
+        LimitKind::Cost => limits.cost.to_string(),
+        LimitKind::ToolCalls => format!("{} tool calls", limits.tool_calls),
+        LimitKind::WallClock => format!("{} s", limits.wall_clock.as_secs()),
+        LimitKind::Depth => format!("{} levels of delegation", limits.depth),
+    };
+    format!(
+        "This run has reached its limit of {what}, and no more tools can be called. \
+         Give the best answer you can from what you know now, and say what is missing."
+    )
+    .into()
+}

@@ -1,0 +1,87 @@
+//! What a reply of the model leads to: an end, a nudge, or calls.
+
+use std::sync::Arc;
+
+use dauntless_contract::{Finish, ModelReply, StopReason, Timestamp, Tokens, Usage};
+
+use super::calls::Slots;
+use super::nudge::{self, Dud};
+use super::{Phase, Purpose, RunEffect, RunMachine};
+use crate::prose;
+
+impl RunMachine {
+    pub(super) fn replied(
+        &mut self,
+        now: Timestamp,
+        purpose: Purpose,
+        reply: ModelReply,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        if let Some(usage) = reply.usage {
+            self.charge(usage);
+        }
+        match purpose {
+            Purpose::LastWords(limit) => {
+                let text = reply.text.or_else(|| self.history.last_assistant_text().cloned());
+                self.end(now, StopReason::LimitReached(limit), None, text, effects)
+            }
+            Purpose::Work => self.worked(now, reply, effects),
+        }
+    }
+
+    fn charge(&mut self, usage: Usage) {
+        self.totals.usage.prompt += usage.prompt;
+        self.totals.usage.completion += usage.completion;
+        self.totals.cost += self.spec.model.price.of(usage);
+    }
+
+    fn worked(&mut self, now: Timestamp, reply: ModelReply, effects: &mut Vec<RunEffect>) -> Phase {
+        if let Some(words) = reply.refusal {
+            return self.end(now, StopReason::ModelRefusal, Some(words), reply.text, effects);
+        }
+        if reply.finish == Finish::ContentFilter {
+            let why = "The provider's content filter held the reply back.";
+            return self.end(now, StopReason::ContentFiltered, Some(why.into()), reply.text, effects);
+        }
+        if !reply.calls.is_empty() {
+            let slots = Slots::open(self.turn, &reply);
+            return self.take_calls(now, slots, reply, effects);
+        }
+        let text = reply.text.clone().filter(|text| !text.trim().is_empty());
+        match text {
+            Some(text) if reply.finish == Finish::Length => {
+                Arc::make_mut(&mut self.history).answer(text, reply.extra);
+                self.dud(now, Dud::Cut, nudge::cut(reply.output_limit), effects)
+            }
+            Some(text) if prose::looks_like_call(&text, &self.spec.toolbox) => {
+                Arc::make_mut(&mut self.history).answer(text, reply.extra);
+                self.dud(now, Dud::Prose, nudge::prose(), effects)
+            }
+            Some(text) => {
+                Arc::make_mut(&mut self.history).answer(Arc::clone(&text), reply.extra);
+                self.end(now, StopReason::Completed, None, Some(text), effects)
+            }
+            None if reply.finish == Finish::Length => {
+                self.dud(now, Dud::Cut, nudge::cut(reply.output_limit), effects)
+            }
+            None => {
+                let hidden = reply.usage.map_or(Tokens::ZERO, |usage| usage.completion);
+                self.dud(now, Dud::Empty, nudge::empty(hidden.0), effects)
+            }
+        }
+    }
+
+    /// A reply that leads nowhere: one nudge and another turn, or the end after too many.
+    fn dud(&mut self, now: Timestamp, dud: Dud, words: Arc<str>, effects: &mut Vec<RunEffect>) -> Phase {
+        if let Some(reason) = self.unproductive.count(dud) {
+            // What was written as a call or came to nothing is no partial answer.
+            let text = match dud {
+                Dud::Cut => self.history.last_assistant_text().cloned(),
+                Dud::Empty | Dud::Prose => None,
+            };
+            return self.end(now, reason, None, text, effects);
+        }
+        self.nudge(words, effects);
+        self.next_turn(effects)
+    }
+}

@@ -1,0 +1,124 @@
+//! What an embedder says an agent is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use dauntless_contract::{AgentSpec, Model, PanicPolicy, RunLimits, Tool};
+use dauntless_core::toolbox::{Quarantined, Toolbox};
+
+/// A named role: instructions, tools, and optionally a model and limits of its own.
+///
+/// Cheap to clone; clones are the same agent. Build it once and run it often: the runtime starts
+/// the actors of its tools when it first sees it, and keeps them.
+#[derive(Clone)]
+pub struct Agent {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    spec: AgentSpec,
+    tools: Vec<Arc<dyn Tool>>,
+    model: Option<Arc<dyn Model>>,
+    limits: Option<RunLimits>,
+}
+
+impl Agent {
+    /// An agent without instructions and tools.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        let spec = AgentSpec { name: name.into(), instructions: "".into(), on_panic: PanicPolicy::default() };
+        Self { inner: Arc::new(Inner { spec, tools: Vec::new(), model: None, limits: None }) }
+    }
+
+    /// What the model is told before anything else.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.inner).spec.instructions = text.into();
+        self
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn tool(self, tool: impl Tool) -> Self {
+        self.tools([Arc::new(tool) as Arc<dyn Tool>])
+    }
+
+    /// Adds several tools, such as those of one `#[tool] impl` block.
+    #[must_use]
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        Arc::make_mut(&mut self.inner).tools.extend(tools);
+        self
+    }
+
+    /// A model of its own, in place of the runtime's.
+    #[must_use]
+    pub fn model(mut self, model: impl Model) -> Self {
+        Arc::make_mut(&mut self.inner).model = Some(Arc::new(model));
+        self
+    }
+
+    /// A model that other agents share.
+    #[must_use]
+    pub fn shared_model(mut self, model: Arc<dyn Model>) -> Self {
+        Arc::make_mut(&mut self.inner).model = Some(model);
+        self
+    }
+
+    /// Limits of its own, in place of the runtime's.
+    #[must_use]
+    pub fn limits(mut self, limits: RunLimits) -> Self {
+        Arc::make_mut(&mut self.inner).limits = Some(limits);
+        self
+    }
+
+    /// What a panic in one of its tools comes to.
+    #[must_use]
+    pub fn on_panic(mut self, policy: PanicPolicy) -> Self {
+        Arc::make_mut(&mut self.inner).spec.on_panic = policy;
+        self
+    }
+
+    /// The name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.inner.spec.name
+    }
+
+    /// The tools that cannot be offered to a model, each with the reason. Empty when all is well.
+    pub fn check(&self) -> Vec<Quarantined> {
+        self.toolbox().1
+    }
+
+    pub(crate) fn toolbox(&self) -> (Toolbox, Vec<Quarantined>) {
+        Toolbox::build(self.inner.tools.iter().map(|tool| Arc::clone(tool.spec())).collect())
+    }
+
+    pub(crate) fn spec(&self) -> &AgentSpec {
+        &self.inner.spec
+    }
+
+    pub(crate) fn tool_list(&self) -> &[Arc<dyn Tool>] {
+        &self.inner.tools
+    }
+
+    pub(crate) fn own_model(&self) -> Option<&Arc<dyn Model>> {
+        self.inner.model.as_ref()
+    }
+
+    pub(crate) fn own_limits(&self) -> Option<&RunLimits> {
+        self.inner.limits.as_ref()
+    }
+
+    /// Tells agents apart: clones share it.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.inner) as usize
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("spec", &self.inner.spec)
+            .field("tools", &self.inner.tools.iter().map(|tool| &tool.spec().name).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

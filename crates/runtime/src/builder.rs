@@ -1,0 +1,154 @@
+//! Setting up a runtime.
+
+use std::sync::Arc;
+
+use dauntless_contract::{Clock, Journal, Model, RunLimits};
+use dauntless_core::redact::Redactor;
+use dauntless_core::supervision::{RestartPolicy, Restarts};
+use ractor::{Actor, ActorCell};
+
+use crate::agent::Agent;
+use crate::clock::SystemClock;
+use crate::error::BuildError;
+use crate::id;
+use crate::orchestrator::Escalation;
+use crate::runtime::{Runtime, Settings};
+use crate::supervisor::{OnEscalation, RootMsg, RootSupervisor};
+
+/// Sets up a [`Runtime`].
+#[must_use = "a runtime starts with `build`"]
+pub struct RuntimeBuilder {
+    model: Option<Arc<dyn Model>>,
+    limits: RunLimits,
+    clock: Option<Arc<dyn Clock>>,
+    journal: Option<Arc<dyn Journal>>,
+    secrets: Vec<String>,
+    patterns: Vec<String>,
+    restarts: RestartPolicy,
+    seed: Option<u64>,
+    agents: Vec<Agent>,
+    on_escalation: Option<OnEscalation>,
+    parent: Option<ActorCell>,
+}
+
+impl RuntimeBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            model: None,
+            limits: RunLimits::default(),
+            clock: None,
+            journal: None,
+            secrets: Vec::new(),
+            patterns: Vec::new(),
+            restarts: RestartPolicy::default(),
+            seed: None,
+            agents: Vec::new(),
+            on_escalation: None,
+            parent: None,
+        }
+    }
+
+    /// The model of every agent that has none of its own.
+    pub fn model(self, model: impl Model) -> Self {
+        self.shared_model(Arc::new(model))
+    }
+
+    /// A model that is shared with something else.
+    pub fn shared_model(mut self, model: Arc<dyn Model>) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// The limits of every run whose agent has none of its own.
+    pub const fn limits(mut self, limits: RunLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Where the facts of runs are kept. Without one, runs live in memory alone.
+    pub fn journal(mut self, journal: impl Journal) -> Self {
+        self.journal = Some(Arc::new(journal));
+        self
+    }
+
+    /// Another clock; for tests.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Values that must never leave: masked in what the model, the journal, the log and a watcher see.
+    pub fn secrets(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
+        self.secrets.extend(secrets);
+        self
+    }
+
+    /// Regular expressions of text to mask, besides the built-in shapes of credentials.
+    pub fn redact(mut self, patterns: impl IntoIterator<Item = String>) -> Self {
+        self.patterns.extend(patterns);
+        self
+    }
+
+    /// How often a broken tool is restarted before it is taken out of service.
+    pub fn restarts(mut self, restarts: RestartPolicy) -> Self {
+        self.restarts = restarts;
+        self
+    }
+
+    /// Seeds every jitter, so that a run under a paused clock repeats exactly.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// An agent that is checked, and whose tools are started, when the runtime is built.
+    pub fn agent(mut self, agent: &Agent) -> Self {
+        self.agents.push(agent.clone());
+        self
+    }
+
+    /// Called with each run that ended for a reason nobody in it could do anything about. It runs
+    /// on a supervisor: it must return at once.
+    pub fn on_escalation(mut self, tell: impl Fn(&Escalation) + Send + Sync + 'static) -> Self {
+        self.on_escalation = Some(Arc::new(tell));
+        self
+    }
+
+    /// Puts the runtime under a supervisor of your own ractor tree. The one place where a ractor
+    /// type is part of this API.
+    pub fn supervised_by(mut self, parent: ActorCell) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// Starts the supervision tree and the tools of the agents given to [`agent`](Self::agent).
+    ///
+    /// # Errors
+    /// [`BuildError`], when an agent or a pattern is no good, or an actor does not start.
+    pub async fn build(self) -> Result<Runtime, BuildError> {
+        let redactor = Redactor::new(self.secrets, &self.patterns)?;
+        Restarts::new(self.restarts.clone(), 0)?;
+        let root = RootSupervisor { on_escalation: self.on_escalation };
+        let spawned = match self.parent {
+            Some(parent) => Actor::spawn_linked(None, root, (), parent).await,
+            None => Actor::spawn(None, root, ()).await,
+        };
+        let start = |error: &dyn std::fmt::Display| BuildError::Start(error.to_string());
+        let (root, _) = spawned.map_err(|error| start(&error))?;
+        let branches = ractor::call!(root, RootMsg::Branches).map_err(|error| start(&error))?;
+        let config = Settings {
+            model: self.model,
+            limits: self.limits,
+            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
+            journal: self.journal,
+            redactor,
+            restarts: self.restarts,
+            seed: self.seed.unwrap_or_else(id::seed),
+        };
+        let runtime = Runtime::new(root, branches, config);
+        for agent in &self.agents {
+            runtime.crew(agent).await?;
+        }
+        Ok(runtime)
+    }
+}

@@ -1,0 +1,94 @@
+//! One tool call without a model: for operators who want to see how a tool behaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauntless_contract::{CallKey, CallRecord, CallVerdict, Clock, Progress, RawCall, StoppedBy, Timestamp};
+use dauntless_core::resilience::CallEnd;
+use dauntless_core::run::CancelReach;
+use dauntless_core::toolbox::Admission;
+use tokio::sync::oneshot;
+use tracing::Span;
+
+use crate::error::SubmitError;
+use crate::guarded::{GuardedHandle, Job, JobTicket, ReplySlot};
+use crate::id;
+use crate::orchestrator::Crew;
+use crate::ports::{ToolPort, ToolRequest};
+use crate::telemetry;
+use crate::watch::Watch;
+
+const CALL: CallKey = CallKey { turn: 1, index: 0 };
+
+pub(crate) async fn call(
+    crew: &Crew,
+    clock: &dyn Clock,
+    name: &str,
+    arguments: &str,
+    mut see: impl FnMut(&Progress),
+) -> Result<CallRecord, SubmitError> {
+    let Some(tool) = crew.tools.get(name) else {
+        let mut known: Vec<&str> = crew.tools.keys().map(|name| &**name).collect();
+        known.sort_unstable();
+        return Err(SubmitError::NoSuchTool {
+            agent: Arc::clone(&crew.spec.agent.name),
+            tool: name.to_owned(),
+            known: known.join(", "),
+        });
+    };
+    let raw = RawCall { id: "by-hand".into(), name: name.into(), arguments: arguments.into(), garbled: None };
+    let arguments = match crew.spec.toolbox.admit(&raw, None) {
+        Admission::Run { call, .. } => call.arguments,
+        Admission::Answered { failure, .. } => {
+            return Ok(CallRecord {
+                verdict: CallVerdict::Failed(failure),
+                attempts: 0,
+                waited: Duration::ZERO,
+                stopped_by: Some(StoppedBy::Permanent),
+            });
+        }
+    };
+    let run = id::run_id();
+    let (reply, mut ended) = oneshot::channel();
+    let (watch, mut events) = Watch::open();
+    let job = Job {
+        request: Arc::new(ToolRequest {
+            run,
+            call: CALL,
+            arguments,
+            idempotency_key: format!("{run}-{CALL}").into(),
+        }),
+        deadline: Timestamp::MAX,
+        watch,
+        span: telemetry::tool_span(&Span::current(), CALL, name, tool.port().tool.spec().effect),
+        reply: ReplySlot::new(move |end| {
+            let _ = reply.send(end);
+        }),
+    };
+    let ticket = tool.submit(clock.now(), job);
+    let _guard = CancelOnDrop { tool, ticket };
+    loop {
+        tokio::select! {
+            biased;
+            Some(progress) = events.recv() => see(&progress),
+            end = &mut ended => {
+                let CallEnd { result, attempts, waited, stopped_by } =
+                    end.map_err(|_| SubmitError::Stopped)?;
+                let verdict = result.map_or_else(CallVerdict::Failed, CallVerdict::Succeeded);
+                return Ok(CallRecord { verdict, attempts, waited, stopped_by });
+            }
+        }
+    }
+}
+
+/// A call that nobody waits for any more is stopped; one that has ended is left alone.
+struct CancelOnDrop<'a> {
+    tool: &'a GuardedHandle<ToolPort>,
+    ticket: JobTicket,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        self.tool.cancel(self.ticket, CancelReach::Running);
+    }
+}

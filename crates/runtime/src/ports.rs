@@ -1,0 +1,170 @@
+//! Tools and models, as guarded dependencies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauntless_contract::{
+    BoxFuture, CallKey, CancelSignal, Effect, Failure, Json, Model, ModelCtx, ModelReply, ModelRequest,
+    Progress, ResiliencePolicy, RunId, TextSink, Tool, ToolCtx, ToolOutput,
+};
+use dauntless_core::redact::Redactor;
+use tokio_util::sync::CancellationToken;
+
+use crate::guarded::{AttemptCtx, AttemptInput, Port};
+
+/// A tool behind its guards.
+pub(crate) struct ToolPort {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) redactor: Redactor,
+}
+
+/// One tool call, as it travels.
+pub(crate) struct ToolRequest {
+    pub(crate) run: RunId,
+    pub(crate) call: CallKey,
+    pub(crate) arguments: Json,
+    pub(crate) idempotency_key: Arc<str>,
+}
+
+impl Port for ToolPort {
+    type Request = ToolRequest;
+    type Reply = ToolOutput;
+
+    fn name(&self) -> &Arc<str> {
+        &self.tool.spec().name
+    }
+
+    fn policy(&self) -> &ResiliencePolicy {
+        &self.tool.spec().resilience
+    }
+
+    fn effect(&self) -> Effect {
+        self.tool.spec().effect
+    }
+
+    async fn attempt(
+        self: Arc<Self>,
+        input: AttemptInput<ToolRequest>,
+        ctx: AttemptCtx,
+    ) -> Result<ToolOutput, Failure> {
+        let ToolRequest { run, call, arguments, idempotency_key } = &*input.request;
+        let ctx = ToolCtx {
+            run: *run,
+            call: *call,
+            attempt: ctx.attempt,
+            deadline: ctx.deadline,
+            idempotency_key: Arc::clone(idempotency_key),
+            cancel: Arc::new(Cancel(ctx.cancel)),
+        };
+        match self.tool.call(ctx, arguments.clone()).await {
+            Ok(output) => Ok(self.redactor.output(output)),
+            Err(failure) => {
+                let failure = self.redactor.failure(failure);
+                log_cause(self.name(), &failure);
+                Err(failure)
+            }
+        }
+    }
+
+    fn started(&self, request: &ToolRequest, attempt: u32) -> Option<Progress> {
+        let tool = Arc::clone(self.name());
+        Some(Progress::AttemptStarted { call: request.call, tool, attempt })
+    }
+
+    fn will_retry(&self, request: &ToolRequest, attempt: u32, failure: &Failure, wait: Duration) -> Progress {
+        Progress::AttemptFailed {
+            call: request.call,
+            tool: Arc::clone(self.name()),
+            attempt,
+            code: failure.code,
+            message: Arc::clone(&failure.message),
+            wait,
+        }
+    }
+}
+
+/// A model behind its guards.
+pub(crate) struct ModelPort {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) redactor: Redactor,
+}
+
+/// One model call, as it travels.
+pub(crate) struct ModelJob {
+    pub(crate) run: RunId,
+    pub(crate) turn: u32,
+    pub(crate) request: ModelRequest,
+}
+
+impl Port for ModelPort {
+    type Request = ModelJob;
+    type Reply = ModelReply;
+
+    fn name(&self) -> &Arc<str> {
+        &self.model.spec().name
+    }
+
+    fn policy(&self) -> &ResiliencePolicy {
+        &self.model.spec().resilience
+    }
+
+    /// Asking again costs tokens and changes nothing else.
+    fn effect(&self) -> Effect {
+        Effect::ReadOnly
+    }
+
+    async fn attempt(
+        self: Arc<Self>,
+        input: AttemptInput<ModelJob>,
+        ctx: AttemptCtx,
+    ) -> Result<ModelReply, Failure> {
+        let AttemptInput { request: job, watch } = input;
+        let (turn, attempt) = (job.turn, ctx.attempt);
+        let on_text: Option<TextSink> = watch.is_watched().then(|| {
+            let sink: TextSink = Arc::new(move |text: &str| {
+                watch.tell(|| Progress::TextArrived { turn, attempt, text: text.into() });
+            });
+            sink
+        });
+        let ctx = ModelCtx { run: job.run, turn, attempt, deadline: ctx.deadline, on_text };
+        match self.model.call(ctx, job.request.clone()).await {
+            Ok(reply) => Ok(reply),
+            Err(failure) => {
+                let failure = self.redactor.failure(failure);
+                log_cause(self.name(), &failure);
+                Err(failure)
+            }
+        }
+    }
+
+    fn started(&self, _: &ModelJob, _: u32) -> Option<Progress> {
+        None
+    }
+
+    fn will_retry(&self, request: &ModelJob, attempt: u32, failure: &Failure, wait: Duration) -> Progress {
+        Progress::ModelRetried { turn: request.turn, attempt, code: failure.code, wait }
+    }
+}
+
+/// The operator's log gets the cause, redacted; nobody else does.
+fn log_cause(name: &str, failure: &Failure) {
+    tracing::debug!(
+        dependency = name,
+        code = failure.code.as_str(),
+        message = &*failure.message,
+        cause = failure.source.as_deref().unwrap_or("not given"),
+        "attempt failed"
+    );
+}
+
+struct Cancel(CancellationToken);
+
+impl CancelSignal for Cancel {
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.cancelled())
+    }
+}

@@ -1,0 +1,310 @@
+//! The runtime: where agents run.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use dauntless_contract::{
+    CallRecord, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals, StopReason, Tool,
+};
+use dauntless_core::redact::Redactor;
+use dauntless_core::run::RunSpec;
+use dauntless_core::supervision::{RestartPolicy, Restarts};
+use ractor::{Actor, ActorCell, ActorRef};
+use tokio::sync::{Mutex, oneshot};
+use tracing::Span;
+
+use crate::agent::Agent;
+use crate::builder::RuntimeBuilder;
+use crate::by_hand;
+use crate::error::{BuildError, SubmitError};
+use crate::guarded::{GuardedHandle, GuardedSupervisor, Port, SupervisorArgs};
+use crate::id;
+use crate::orchestrator::{Crew, OrchestratorActor, RunArgs, RunMsg};
+use crate::ports::{ModelPort, ToolPort};
+use crate::run::{Canceller, RunHandle, RunStream};
+use crate::supervisor::{Branches, RootMsg};
+use crate::watch::Watch;
+
+/// Runs agents. Cheap to clone; clones are the same runtime.
+///
+/// Dropping the last clone stops it: runs end, and no task is left behind.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    root: ActorRef<RootMsg>,
+    branches: Branches,
+    config: Settings,
+    stopping: AtomicBool,
+    /// Agents that have run, by identity. Read on every run, written once per agent.
+    crews: RwLock<HashMap<usize, (Agent, Arc<Crew>)>>,
+    /// Held while an agent's actors start, so that no tool is started twice.
+    dependencies: Mutex<Dependencies>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.root.stop(Some("the runtime was dropped".into()));
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) model: Option<Arc<dyn Model>>,
+    pub(crate) limits: RunLimits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) redactor: Redactor,
+    pub(crate) restarts: RestartPolicy,
+    pub(crate) seed: u64,
+}
+
+#[derive(Default)]
+struct Dependencies {
+    tools: Vec<(Arc<dyn Tool>, GuardedHandle<ToolPort>)>,
+    models: Vec<(Arc<dyn Model>, GuardedHandle<ModelPort>)>,
+}
+
+impl Runtime {
+    /// A runtime with default limits, no journal and no model yet.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    pub(crate) fn new(root: ActorRef<RootMsg>, branches: Branches, config: Settings) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                root,
+                branches,
+                config,
+                stopping: AtomicBool::new(false),
+                crews: RwLock::new(HashMap::new()),
+                dependencies: Mutex::new(Dependencies::default()),
+            }),
+        }
+    }
+
+    /// Runs a goal to its end. Always an outcome, with its one stop reason.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the run: its calls are stopped and answered.
+    pub async fn run(&self, agent: &Agent, goal: impl Into<Arc<str>>) -> Outcome {
+        match self.submit(agent, goal).await {
+            Ok(handle) => {
+                let mut guard = CancelOnDrop(Some(handle.canceller()));
+                let outcome = handle.outcome().await;
+                guard.0 = None;
+                outcome
+            }
+            Err(error) => Outcome {
+                run: id::run_id(),
+                reason: StopReason::Internal { code: error.code().into() },
+                text: None,
+                explanation: Some(error.to_string().into()),
+                totals: RunTotals::default(),
+                elapsed: Duration::ZERO,
+            },
+        }
+    }
+
+    /// Starts a run and returns at once. The run lives until its outcome.
+    ///
+    /// # Errors
+    /// [`SubmitError`], when the agent cannot run or the runtime has stopped. Nothing was started.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it resolves submits nothing.
+    pub async fn submit(&self, agent: &Agent, goal: impl Into<Arc<str>>) -> Result<RunHandle, SubmitError> {
+        self.start(agent, goal.into(), Watch::default()).await
+    }
+
+    /// Starts a run and yields its progress, which ends with the outcome.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub async fn stream(&self, agent: &Agent, goal: impl Into<Arc<str>>) -> Result<RunStream, SubmitError> {
+        let (watch, events) = Watch::open();
+        let handle = self.start(agent, goal.into(), watch).await?;
+        let (canceller, id) = (handle.canceller(), handle.id());
+        Ok(RunStream { handle: Some(handle), ending: None, events, canceller, id })
+    }
+
+    /// Calls one tool of an agent by hand, with its whole resilience: retries, breaker, budget.
+    ///
+    /// Answers how the call ended; arguments that do not fit never reach the tool.
+    ///
+    /// # Errors
+    /// [`SubmitError`], when the agent cannot run or has no such tool.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the call.
+    pub async fn call_tool(
+        &self,
+        agent: &Agent,
+        tool: &str,
+        arguments: &str,
+        see: impl FnMut(&Progress),
+    ) -> Result<CallRecord, SubmitError> {
+        let crew = self.crew(agent).await?;
+        by_hand::call(&crew, &*self.inner.config.clock, tool, arguments, see).await
+    }
+
+    /// Stops taking runs, ends those under way as `cancelled` and takes the tree down, within a time.
+    pub async fn shutdown(&self, within: Duration) {
+        self.inner.stopping.store(true, Ordering::Relaxed);
+        let runs = self.inner.branches.runs.get_children();
+        for run in &runs {
+            let _ = run.send_message(RunMsg::Cancel { by: "shutdown".into() });
+        }
+        let all_ended = async {
+            for run in &runs {
+                let _ = run.wait(None).await;
+            }
+        };
+        let _ = tokio::time::timeout(within, all_ended).await;
+        let _ = self.inner.root.stop_and_wait(Some("shutdown".into()), Some(within)).await;
+    }
+
+    async fn start(&self, agent: &Agent, goal: Arc<str>, watch: Watch) -> Result<RunHandle, SubmitError> {
+        if self.inner.stopping.load(Ordering::Relaxed) {
+            return Err(SubmitError::Stopped);
+        }
+        let crew = self.crew(agent).await?;
+        let settings = &self.inner.config;
+        let run = id::run_id();
+        let (outcome, receiver) = oneshot::channel();
+        let args = RunArgs {
+            run,
+            crew,
+            goal,
+            limits: agent.own_limits().unwrap_or(&settings.limits).clone(),
+            clock: Arc::clone(&settings.clock),
+            journal: settings
+                .journal
+                .clone()
+                .map(|journal| (journal, Fence { run, epoch: 1, token: id::token() })),
+            watch,
+            outcome,
+            parent_span: Span::current(),
+        };
+        let submitted = settings.clock.now();
+        let runs = self.inner.branches.runs.clone();
+        let (actor, _) = Actor::spawn_linked(None, OrchestratorActor, args, runs)
+            .await
+            .map_err(|_| SubmitError::Stopped)?;
+        Ok(RunHandle { id: run, actor, outcome: receiver, clock: Arc::clone(&settings.clock), submitted })
+    }
+
+    /// The agent's actors; started when it is first seen.
+    pub(crate) async fn crew(&self, agent: &Agent) -> Result<Arc<Crew>, BuildError> {
+        let known = |inner: &Inner| {
+            let crews = inner.crews.read().unwrap_or_else(PoisonError::into_inner);
+            crews.get(&agent.identity()).map(|(_, crew)| Arc::clone(crew))
+        };
+        if let Some(crew) = known(&self.inner) {
+            return Ok(crew);
+        }
+        let mut dependencies = self.inner.dependencies.lock().await;
+        if let Some(crew) = known(&self.inner) {
+            return Ok(crew);
+        }
+        let (toolbox, problems) = agent.toolbox();
+        if !problems.is_empty() {
+            return Err(BuildError::Agent { agent: Arc::clone(agent.name()), problems });
+        }
+        let settings = &self.inner.config;
+        let model = agent.own_model().or(settings.model.as_ref());
+        let model = model.ok_or_else(|| BuildError::NoModel { agent: Arc::clone(agent.name()) })?;
+        let mut tools = HashMap::new();
+        for tool in agent.tool_list() {
+            let handle = self.tool(tool, &mut dependencies).await?;
+            tools.insert(Arc::clone(&tool.spec().name), handle);
+        }
+        let crew = Arc::new(Crew {
+            spec: Arc::new(RunSpec {
+                agent: agent.spec().clone(),
+                toolbox,
+                model: Arc::clone(model.spec()),
+                redactor: settings.redactor.clone(),
+            }),
+            tools,
+            model: self.model(model, &mut dependencies).await?,
+            nothing: Arc::new([]),
+        });
+        // The agent itself is kept, so that its identity is not given to another.
+        let entry = (agent.clone(), Arc::clone(&crew));
+        self.inner.crews.write().unwrap_or_else(PoisonError::into_inner).insert(agent.identity(), entry);
+        Ok(crew)
+    }
+
+    async fn tool(
+        &self,
+        tool: &Arc<dyn Tool>,
+        known: &mut Dependencies,
+    ) -> Result<GuardedHandle<ToolPort>, BuildError> {
+        if let Some((_, handle)) = known.tools.iter().find(|(other, _)| same_tool(other, tool)) {
+            return Ok(handle.clone());
+        }
+        let port = ToolPort { tool: Arc::clone(tool), redactor: self.inner.config.redactor.clone() };
+        let seed = self.inner.config.seed.wrapping_add(known.tools.len() as u64);
+        let handle = self.supervise(port, seed, self.inner.branches.tools.clone()).await?;
+        known.tools.push((Arc::clone(tool), handle.clone()));
+        Ok(handle)
+    }
+
+    async fn model(
+        &self,
+        model: &Arc<dyn Model>,
+        known: &mut Dependencies,
+    ) -> Result<GuardedHandle<ModelPort>, BuildError> {
+        if let Some((_, handle)) = known.models.iter().find(|(other, _)| Arc::ptr_eq(other, model)) {
+            return Ok(handle.clone());
+        }
+        let port = ModelPort { model: Arc::clone(model), redactor: self.inner.config.redactor.clone() };
+        let seed = self.inner.config.seed.wrapping_add(1 << 32).wrapping_add(known.models.len() as u64);
+        let handle = self.supervise(port, seed, self.inner.branches.models.clone()).await?;
+        known.models.push((Arc::clone(model), handle.clone()));
+        Ok(handle)
+    }
+
+    async fn supervise<P: Port>(
+        &self,
+        port: P,
+        seed: u64,
+        branch: ActorCell,
+    ) -> Result<GuardedHandle<P>, BuildError> {
+        let handle = GuardedHandle::new(Arc::new(port), seed);
+        let args = SupervisorArgs {
+            handle: handle.clone(),
+            clock: Arc::clone(&self.inner.config.clock),
+            restarts: Restarts::new(self.inner.config.restarts.clone(), seed)?,
+            seed,
+        };
+        Actor::spawn_linked(None, GuardedSupervisor::<P>::new(), args, branch)
+            .await
+            .map_err(|error| BuildError::Start(error.to_string()))?;
+        Ok(handle)
+    }
+}
+
+/// Two values are one tool when they are the same object, or the same stateless type.
+fn same_tool(a: &Arc<dyn Tool>, b: &Arc<dyn Tool>) -> bool {
+    let stateless = size_of_val(&**a) == 0 && size_of_val(&**b) == 0;
+    let one_type = (**a).type_id() == (**b).type_id();
+    std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b)) && !stateless
+        || stateless && one_type && a.spec() == b.spec()
+}
+
+struct CancelOnDrop(Option<Canceller>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(canceller) = self.0.take() {
+            canceller.cancel("the caller, who went away");
+        }
+    }
+}

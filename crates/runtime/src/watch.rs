@@ -1,0 +1,46 @@
+//! Where the progress of a run goes: a bounded queue that never holds a run up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dauntless_contract::Progress;
+use tokio::sync::mpsc;
+
+/// Events a slow watcher may be behind before it starts to lose some.
+const QUEUE_EVENTS_MAX: usize = 4096;
+
+/// The runtime's end. Cheap to clone; sends to nobody when nobody watches.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch(Option<Arc<Queue>>);
+
+#[derive(Debug)]
+struct Queue {
+    sender: mpsc::Sender<Progress>,
+    lost: AtomicU64,
+}
+
+impl Watch {
+    /// A queue and its reading end.
+    pub(crate) fn open() -> (Self, mpsc::Receiver<Progress>) {
+        let (sender, receiver) = mpsc::channel(QUEUE_EVENTS_MAX);
+        (Self(Some(Arc::new(Queue { sender, lost: AtomicU64::new(0) }))), receiver)
+    }
+
+    /// Whether anybody would see an event.
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Sends the event that `make` builds, or counts it as lost when the watcher is too slow.
+    pub(crate) fn tell(&self, make: impl FnOnce() -> Progress) {
+        let Some(queue) = &self.0 else { return };
+        let lost = queue.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 && queue.sender.try_send(Progress::Lagged { lost }).is_err() {
+            queue.lost.fetch_add(lost + 1, Ordering::Relaxed);
+            return;
+        }
+        if queue.sender.try_send(make()).is_err() {
+            queue.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
