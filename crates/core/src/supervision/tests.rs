@@ -108,6 +108,23 @@ fn sup_16_only_a_lasting_health_makes_the_next_restart_immediate() {
 }
 
 #[test]
+fn sup_16_health_lasts_from_its_first_sign_after_the_last_failure() {
+    let policy = RestartPolicy { intensity: 5, period: secs(10), ..RestartPolicy::default() };
+    let mut restarts = Restarts::new(policy, 1).unwrap();
+    let fail = |restarts: &mut Restarts, s| match restarts.on_failure(at(s), "") {
+        Verdict::Restart { after } => after,
+        Verdict::GiveUp { .. } => panic!("gave up"),
+    };
+    assert_eq!(fail(&mut restarts, 0), Duration::ZERO);
+    restarts.on_healthy(at(10));
+    assert_ne!(fail(&mut restarts, 40), Duration::ZERO, "a minute at least, however short the period");
+    assert_ne!(fail(&mut restarts, 80), Duration::ZERO, "health before a failure does not count");
+    restarts.on_healthy(at(100));
+    restarts.on_healthy(at(150));
+    assert_eq!(fail(&mut restarts, 160), Duration::ZERO);
+}
+
+#[test]
 fn sup_21_the_history_names_the_last_twenty() {
     let policy =
         RestartPolicy { intensity: 50, period: secs(600), backoff_cap: secs(1), ..Default::default() };

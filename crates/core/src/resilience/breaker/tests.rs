@@ -61,6 +61,19 @@ fn cb_01_it_opens_at_half_of_five_calls_and_not_before() {
 }
 
 #[test]
+fn cb_01_a_success_in_between_ends_a_row_of_failures() {
+    let mut breaker = closed();
+    for _ in 0..100 {
+        attempt(&mut breaker, Weight::Healthy, at(0));
+    }
+    for n in 1..20 {
+        let weight = if n % 5 == 0 { Weight::Healthy } else { Weight::Failure };
+        assert_eq!(attempt(&mut breaker, weight, at(0)), Recorded::Unchanged);
+    }
+    assert!(matches!(attempt(&mut breaker, Weight::Failure, at(0)), Recorded::Opened { .. }));
+}
+
+#[test]
 fn cb_01_successes_and_neutral_results_never_open_it() {
     let mut breaker = closed();
     for n in 0..100_000_u64 {

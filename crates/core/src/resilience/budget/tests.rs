@@ -71,6 +71,17 @@ fn time_is_counted_exactly_however_often_it_is_looked_at() {
     assert_eq!(budget.level_milli(at(50)), 50_000 * 1000 / 7_777);
 }
 
+#[test]
+fn time_that_passes_over_a_full_budget_is_not_saved_up() {
+    let mut budget = RetryBudget::new(&BudgetPolicy::default());
+    let at_us = Timestamp::from_micros;
+    let taken = budget.withdraw(at_us(0), 1).unwrap();
+    budget.refund(at_us(4_999), taken);
+    assert!(budget.withdraw(at_us(5_500), 1).is_some());
+    assert_eq!(budget.level_milli(at_us(10_499)), 9_999);
+    assert_eq!(budget.level_milli(at_us(10_500)), 10_000);
+}
+
 proptest! {
     #[test]
     fn rb_01_retries_never_exceed_what_was_earned(

@@ -202,6 +202,34 @@ fn rt_11_a_shut_gate_holds_others_back_and_lets_them_go_one_by_one() {
 }
 
 #[test]
+fn rt_11_a_retry_waits_at_the_gate_even_when_no_first_attempt_may() {
+    check(
+        places(8, 1),
+        "0s call 1
+         0s call 2
+         0s fail 1 unavailable
+         0s fail 2 rate_limited retry_after=5s
+         0s call 3
+         0s call 4
+         9s end",
+        expect![[r#"
+            0ns start 1.1 timeout_at=30s
+            0ns start 2.1 timeout_at=30s
+            0ns retry 1.1 after unavailable in 147.798ms
+            0ns timer 1 at=147.798ms
+            0ns retry 2.1 after rate_limited in 5.297819s
+            0ns timer 2 at=5.297819s
+            0ns timer 3 at=5.233483s
+            0ns answer 4: rate_limited: `order` asked for a pause and takes no calls for the next 5 s. This call was not sent. [attempts 0, effect None, retry after 5s, stopped by RetryAfter]
+            147.798ms timer 1 at=5.022984s
+            5.022984s start 1.2 timeout_at=35.022984s
+            5.233483s start 3.1 timeout_at=35.233483s
+            5.297819s start 2.2 timeout_at=35.297819s
+        "#]],
+    );
+}
+
+#[test]
 fn rt_11_throttling_never_opens_the_breaker() {
     let mut sim = Sim::new(places(8, 32));
     for n in 0..100 {
@@ -297,21 +325,49 @@ fn cb_14_a_retry_that_the_breaker_refuses_is_refunded() {
 }
 
 #[test]
-fn cb_07_a_probe_forgotten_by_an_earlier_incarnation_blocks_nothing_for_long() {
+fn cb_14_no_retry_is_planned_against_a_forced_breaker() {
+    let mut sim = Sim::new(places(8, 32));
+    sim.call(1, Effect::ReadOnly, Timestamp::MAX);
+    sim.policies.breaker.force_open();
+    sim.event(CallEvent::Failed { ticket: Ticket(1), attempt: 1, failure: Failure::unavailable("down") });
+    assert_eq!(sim.ends[&Ticket(1)].stopped_by, Some(StoppedBy::BreakerOpen));
+}
+
+/// A dependency whose breaker is about to let a probe through.
+fn after_a_trip() -> Sim {
     let mut sim = Sim::new(places(8, 32));
     for n in 1..=5 {
         sim.call(n, Effect::Once, Timestamp::MAX);
         sim.event(CallEvent::Failed { ticket: Ticket(n), attempt: 1, failure: Failure::unavailable("down") });
     }
     sim.now = sim.now + Duration::from_secs(10);
+    sim
+}
+
+#[test]
+fn cb_06_a_cancelled_probe_lets_the_next_caller_try() {
+    let mut sim = after_a_trip();
+    sim.call(6, Effect::Once, Timestamp::MAX);
+    sim.event(CallEvent::CancelRequested { ticket: Ticket(6) });
+    sim.call(7, Effect::Once, Timestamp::MAX);
+    assert_eq!(sim.running.len(), 1);
+}
+
+#[test]
+fn cb_07_a_probe_forgotten_by_an_earlier_incarnation_blocks_nothing_for_long() {
+    let mut sim = after_a_trip();
     sim.call(6, Effect::Once, Timestamp::MAX);
     assert_eq!(sim.running.len(), 1, "the probe");
+
     let mut next = Sim::new(places(8, 32));
     (next.policies, next.now) = (sim.policies, sim.now);
     next.call(1, Effect::Once, Timestamp::MAX);
     assert_eq!(next.running.len(), 0, "a probe is out");
-    next.now = next.now + Duration::from_secs(31 + 120);
+    next.now = next.now + Duration::from_secs(31);
     next.call(2, Effect::Once, Timestamp::MAX);
+    assert!(next.log.contains("breaker opened for"), "{}", next.log);
+    next.now = next.now + Duration::from_secs(120);
+    next.call(3, Effect::Once, Timestamp::MAX);
     assert_eq!(next.running.len(), 1);
 }
 

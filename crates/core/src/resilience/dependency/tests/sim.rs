@@ -23,7 +23,7 @@ pub(super) struct Sim {
     /// What the retries that were started have cost.
     pub(super) spent_milli: u64,
     paid: BTreeMap<Ticket, u64>,
-    log: String,
+    pub(super) log: String,
 }
 
 impl Sim {

@@ -1,9 +1,10 @@
 //! One call after a failed attempt: tried again, or ended, and why.
 
-use dauntless_contract::{ResiliencePolicy, RetryPolicy};
+use dauntless_contract::RetryPolicy;
 use expect_test::expect;
 
 use super::sim::check;
+use crate::resilience::dependency::*;
 
 fn defaults() -> ResiliencePolicy {
     ResiliencePolicy::default()
@@ -73,11 +74,11 @@ fn rt_04_no_wait_goes_past_the_deadline_and_the_real_failure_is_told() {
     check(
         defaults(),
         "0s call 1 read_only deadline=2s
-                       1.96s fail 1 unavailable",
+                       1.84s fail 1 unavailable",
         expect![[r#"
-                           0ns start 1.1 timeout_at=2s
-                           1.96s answer 1: unavailable: The service said unavailable. [attempts 1, effect None, stopped by Deadline]
-                       "#]],
+            0ns start 1.1 timeout_at=2s
+            1.84s answer 1: unavailable: The service said unavailable. [attempts 1, effect None, stopped by Deadline]
+        "#]],
     );
 }
 
@@ -141,6 +142,27 @@ fn rt_09_a_wait_beyond_the_cap_fails_now_and_for_everybody() {
                            2s answer 2: rate_limited: `order` asked for a pause and takes no calls for the next 89 s. This call was not sent. [attempts 0, effect None, retry after 89s, stopped by Deadline]
                            40s timer 3 at=91.034331s
                        "#]],
+    );
+}
+
+#[test]
+fn rt_09_others_with_time_enough_do_not_wait_beyond_the_cap_either() {
+    let policy = ResiliencePolicy { deadline: Duration::from_secs(600), ..defaults() };
+    check(
+        policy,
+        "0s call 1
+         1s fail 1 rate_limited retry_after=90s
+         2s call 2
+         40s call 3
+         99s ok 3",
+        expect![[r#"
+            0ns start 1.1 timeout_at=30s
+            1s answer 1: rate_limited: The service said rate_limited. [attempts 1, effect None, retry after 90s, stopped by RetryAfter]
+            2s answer 2: rate_limited: `order` asked for a pause and takes no calls for the next 89 s. This call was not sent. [attempts 0, effect None, retry after 89s, stopped by RetryAfter]
+            40s timer 3 at=91.034331s
+            91.034331s start 3.1 timeout_at=121.034331s
+            99s answer 3: ok value [attempts 1]
+        "#]],
     );
 }
 
