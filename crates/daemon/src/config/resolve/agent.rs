@@ -1,0 +1,135 @@
+//! Agents: what each is told and may use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use dauntless_contract::{AgentSpec, MicroUsd, RunLimits, Tokens};
+
+use super::super::document::join;
+use super::super::file::{AgentFile, LimitsFile};
+use super::super::shape::nearest;
+use super::super::{AgentConfig, DEFAULT_MODEL, ModelConfig};
+use super::Resolver;
+
+impl Resolver<'_, '_> {
+    pub(super) fn agents(
+        &mut self,
+        agents: BTreeMap<String, AgentFile>,
+        defaults: &LimitsFile,
+        models: &BTreeMap<Arc<str>, ModelConfig>,
+    ) -> BTreeMap<Arc<str>, AgentConfig> {
+        let mut resolved = BTreeMap::new();
+        for (name, file) in agents {
+            let agent = self.agent(&join("/agents", &name), &name, file, defaults, models);
+            resolved.insert(name.into(), agent);
+        }
+        resolved
+    }
+
+    fn agent(
+        &mut self,
+        pointer: &str,
+        name: &str,
+        file: AgentFile,
+        defaults: &LimitsFile,
+        models: &BTreeMap<Arc<str>, ModelConfig>,
+    ) -> AgentConfig {
+        let instructions = self.instructions(pointer, file.instructions, file.instructions_file.as_deref());
+        let model = self.model_of(pointer, file.model);
+        self.tools_of(pointer, &file.tools);
+        let limits = run_limits(&file.limits, defaults);
+        let spec = AgentSpec {
+            name: name.into(),
+            instructions: instructions.into(),
+            on_panic: file.on_panic.into(),
+        };
+        self.priced(pointer, &model, models);
+        AgentConfig { spec, model, tools: file.tools.into_iter().map(Into::into).collect(), limits }
+    }
+
+    fn instructions(&mut self, pointer: &str, inline: Option<String>, file: Option<&Path>) -> String {
+        match (inline, file) {
+            (Some(text), None) => text,
+            (None, Some(file)) => self.read(&join(pointer, "instructions_file"), file).unwrap_or_default(),
+            (None, None) => {
+                let expected = "what the agent is told about its role, or instructions_file";
+                self.document.missing(&join(pointer, "instructions"), expected);
+                String::new()
+            }
+            (Some(_), Some(_)) => {
+                let expected = "one of instructions and instructions_file";
+                self.document.wrong_found(&join(pointer, "instructions_file"), expected, "both", None);
+                String::new()
+            }
+        }
+    }
+
+    fn model_of(&mut self, pointer: &str, named: Option<String>) -> Arc<str> {
+        let mut known = self.document.names("/models");
+        known.extend(self.document.get("/model").map(|_| DEFAULT_MODEL.to_owned()));
+        let at = join(pointer, "model");
+        match named {
+            None if self.document.get("/model").is_none() => {
+                self.document.missing(&at, "the name of a model, because there is no [model] for all agents");
+            }
+            Some(name) if !known.contains(&name) => self.unknown_name(&at, "a model", &name, &known),
+            None => {}
+            Some(name) => return name.into(),
+        }
+        DEFAULT_MODEL.into()
+    }
+
+    fn tools_of(&mut self, pointer: &str, tools: &[String]) {
+        let known = self.document.names("/tools");
+        let mut seen = BTreeSet::new();
+        for (index, tool) in tools.iter().enumerate() {
+            let at = format!("{pointer}/tools/{index}");
+            if !known.contains(tool) {
+                self.unknown_name(&at, "a tool", tool, &known);
+            } else if !seen.insert(tool) {
+                self.document.wrong_found(&at, "each tool once", format!("{tool:?} again"), None);
+            }
+        }
+    }
+
+    fn unknown_name(&mut self, at: &str, what: &str, name: &str, known: &[String]) {
+        let hint = match nearest(name, known) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None if known.is_empty() => "there is none in this file".to_owned(),
+            None => format!("there is {}", known.join(", ")),
+        };
+        self.document.wrong(at, format!("the name of {what} in this file"), Some(hint));
+    }
+
+    /// A limit in usd without a price would never be reached.
+    fn priced(&mut self, pointer: &str, model: &str, models: &BTreeMap<Arc<str>, ModelConfig>) {
+        let table = if model == DEFAULT_MODEL && self.document.get("/model").is_some() {
+            "/model".to_owned()
+        } else {
+            join("/models", model)
+        };
+        if !models.contains_key(model) || self.document.get(&join(&table, "price")).is_some() {
+            return;
+        }
+        let own = join(pointer, "limits/usd").replace("~1", "/");
+        let Some(at) = [own.as_str(), "/limits/usd"].into_iter().find(|at| self.document.get(at).is_some())
+        else {
+            return;
+        };
+        let expected = format!("`price` on model {model:?}, without which this limit is never reached");
+        self.document.wrong_found(at, expected, "none", Some("a free model has a price of 0.0".to_owned()));
+    }
+}
+
+fn run_limits(own: &LimitsFile, defaults: &LimitsFile) -> RunLimits {
+    let base = RunLimits::default();
+    RunLimits {
+        turns: own.turns.or(defaults.turns).unwrap_or(base.turns),
+        tokens: own.tokens.or(defaults.tokens).map_or(base.tokens, Tokens),
+        cost: own.usd.or(defaults.usd).map_or(base.cost, MicroUsd::from_usd),
+        wall_clock: own.wall_clock.or(defaults.wall_clock).map_or(base.wall_clock, |length| length.0),
+        tool_calls: own.tool_calls.or(defaults.tool_calls).unwrap_or(base.tool_calls),
+        depth: base.depth,
+    }
+}

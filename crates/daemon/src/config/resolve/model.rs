@@ -1,0 +1,85 @@
+//! Models: which client, and what bounds it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use dauntless_contract::{MicroUsd, ModelSpec, Price, ResiliencePolicy};
+
+use super::super::document::join;
+use super::super::file::{ModelFile, Provider};
+use super::super::{ClientConfig, DEFAULT_MODEL, ModelConfig};
+use super::Resolver;
+
+impl Resolver<'_, '_> {
+    pub(super) fn models(
+        &mut self,
+        model: Option<ModelFile>,
+        models: BTreeMap<String, ModelFile>,
+    ) -> BTreeMap<Arc<str>, ModelConfig> {
+        let default = model.map(|file| ("/model".to_owned(), DEFAULT_MODEL.to_owned(), file));
+        let named = models.into_iter().map(|(name, file)| (join("/models", &name), name, file));
+        let all: Vec<_> = default.into_iter().chain(named).collect();
+        all.into_iter().map(|(pointer, name, file)| (name.into(), self.model(&pointer, file))).collect()
+    }
+
+    fn model(&mut self, pointer: &str, file: ModelFile) -> ModelConfig {
+        let at = |key| join(pointer, key);
+        let (provider, name) = match (file.provider, file.name) {
+            (Provider::OpenAi, Some(name)) if !name.trim().is_empty() => ("openai", name),
+            (Provider::OpenAi, _) => {
+                self.document.missing(&at("name"), "the model's name, as the provider knows it");
+                ("openai", String::new())
+            }
+            (Provider::Scripted, name) => ("scripted", name.unwrap_or_else(|| "scripted".to_owned())),
+        };
+        let idle_timeout = file.idle_timeout.0;
+        if file.stream && idle_timeout > file.timeout.0 && self.document.get(&at("idle_timeout")).is_some() {
+            self.document.wrong(
+                &at("idle_timeout"),
+                format!("at most the timeout, \"{}\"", file.timeout),
+                None,
+            );
+        }
+        let resilience = ResiliencePolicy {
+            attempt_timeout: self.timeout(pointer, file.timeout, file.deadline),
+            deadline: file.deadline.0,
+            concurrency: file.concurrency,
+            waiting: file.waiting,
+            retry: file.retry.into(),
+            breaker: file.breaker.into(),
+            budget: file.budget.into(),
+        };
+        self.caps(pointer, &resilience);
+        let client = match file.provider {
+            Provider::OpenAi => ClientConfig::OpenAi {
+                base_url: file.base_url.map(|url| url.0),
+                api_key_env: file.api_key_env.0,
+                stream: file.stream,
+                temperature: file.temperature,
+                idle_timeout,
+            },
+            Provider::Scripted => {
+                let script = self.base.join(file.script.as_deref().unwrap_or_else(|| Path::new("")));
+                match file.script {
+                    None => self.document.missing(&at("script"), "the file with the replies"),
+                    Some(_) if script.is_file() => {}
+                    Some(_) => self.document.wrong(&at("script"), "a file that exists", None),
+                }
+                ClientConfig::Scripted { script }
+            }
+        };
+        let price = file.price.map(|price| Price {
+            input_per_million: MicroUsd::from_usd(price.input_usd_per_million),
+            output_per_million: MicroUsd::from_usd(price.output_usd_per_million),
+        });
+        let spec = ModelSpec {
+            name: name.into(),
+            provider: provider.into(),
+            price: price.unwrap_or_default(),
+            output_tokens_max: file.max_output_tokens,
+            resilience,
+        };
+        ModelConfig { spec, client }
+    }
+}

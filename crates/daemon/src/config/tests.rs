@@ -1,0 +1,751 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use expect_test::{Expect, expect, expect_file};
+use serde_json::json;
+
+use super::*;
+
+/// The smallest file that is right.
+const SMALLEST: &str = r#"
+[model]
+provider = "openai"
+name = "gpt-5-mini"
+
+[agents.support]
+instructions = "Be brief."
+"#;
+
+const EXAMPLE: &str = include_str!("../../../../config/dauntless.example.toml");
+
+fn read(text: &str) -> Result<Config, Report> {
+    parse(text, "dauntless.toml", Path::new("/nonexistent"))
+}
+
+fn smallest_with(more: &str) -> Result<Config, Report> {
+    read(&format!("{SMALLEST}{more}"))
+}
+
+/// The smallest file with a tool of these lines.
+fn tool(lines: &str) -> Result<Config, Report> {
+    smallest_with(&format!("[tools.order]\ndescription = \"Look up one order.\"\n{lines}"))
+}
+
+const HTTP: &str = "http.url = \"https://orders.example.com/v1/orders?id={id?}\"\n";
+
+/// Compares the mistakes, one a line and without their places.
+fn check(result: Result<Config, Report>, expected: Expect) {
+    let report = result.expect_err("the text has a mistake");
+    let lines: String = report.mistakes().iter().map(|mistake| format!("{mistake}\n")).collect();
+    expected.assert_eq(&lines);
+}
+
+#[test]
+fn the_smallest_file_has_every_default() {
+    let config = smallest_with("").expect("it is right");
+    let model = &config.models[DEFAULT_MODEL];
+    assert_eq!(model.spec.resilience, dauntless_contract::ResiliencePolicy::for_model());
+    assert_eq!((&*model.spec.provider, &*model.spec.name), ("openai", "gpt-5-mini"));
+    let agent = &config.agents["support"];
+    assert_eq!((&*agent.model, &agent.limits), (DEFAULT_MODEL, &RunLimits::default()));
+    assert_eq!(config.telemetry, TelemetryConfig { otlp_endpoint: None, service_name: "dauntless".into() });
+}
+
+#[test]
+fn a_tool_with_nothing_written_is_the_safest_tool() {
+    let config = tool(HTTP).expect("it is right");
+    let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });
+    assert_eq!(*config.tools["order"].spec, ToolSpec::new("order", "Look up one order.", nothing));
+}
+
+#[test]
+fn everything_written_arrives() {
+    let lines = r#"
+        effect = "read_only"
+        timeout = "1500ms"
+        deadline = "2m"
+        concurrency = 2
+        waiting = 0
+        on_exhausted = "observe"
+        polling = true
+        output_max = "1MiB"
+        retry = { attempts = 1, base = "1s", factor = 1, cap = "2s", retry_after_cap = "1h" }
+        breaker = { window = "30s", min_calls = 1, failure_ratio = 1.0, consecutive_failures = 2, open_for = "1s", open_cap = "4s", close_after = 1, decay = "9s" }
+        budget = { capacity = 2.5, per_success = 0.6, refill_every = "1s" }
+        parameters = { type = "object", properties = { id = { type = "string" } } }
+    "#;
+    let config = tool(&format!("{lines}{HTTP}")).expect("it is right");
+    expect![[r#"
+        ToolSpec {
+            name: "order",
+            description: "Look up one order.",
+            parameters: Object {
+                "properties": Object {
+                    "id": Object {
+                        "type": String("string"),
+                    },
+                },
+                "type": String("object"),
+            },
+            effect: ReadOnly,
+            on_exhausted: Observe,
+            polling: true,
+            output_bytes_max: 1048576,
+            resilience: ResiliencePolicy {
+                attempt_timeout: 1.5s,
+                deadline: 120s,
+                concurrency: 2,
+                waiting: 0,
+                retry: RetryPolicy {
+                    max_attempts: 1,
+                    base: 1s,
+                    factor: 1.0,
+                    cap: 2s,
+                    retry_after_cap: 3600s,
+                },
+                breaker: BreakerPolicy {
+                    window: 30s,
+                    min_calls: 1,
+                    failure_ratio: 1.0,
+                    consecutive_failures: 2,
+                    open_for: 1s,
+                    open_cap: 4s,
+                    close_after: 1,
+                    decay: 9s,
+                },
+                budget: BudgetPolicy {
+                    capacity_milli: 2500,
+                    per_success_milli: 600,
+                    refill_every: 1s,
+                },
+            },
+        }
+    "#]].assert_eq(&format!("{:#?}\n", config.tools["order"].spec));
+}
+
+#[test]
+fn an_agents_limits_go_before_the_files_and_those_before_the_defaults() {
+    let config = read(
+        "[model]\nprovider = \"openai\"\nname = \"m\"\nprice = { input_usd_per_million = 0.25, output_usd_per_million = 2 }\n\
+         [limits]\nturns = 10\nusd = 0.5\n\
+         [agents.a]\ninstructions = \"\"\nlimits = { turns = 3, wall_clock = \"90s\" }\n",
+    )
+    .expect("it is right");
+    let expected = RunLimits {
+        turns: 3,
+        cost: dauntless_contract::MicroUsd(500_000),
+        wall_clock: Duration::from_secs(90),
+        ..RunLimits::default()
+    };
+    assert_eq!(config.agents["a"].limits, expected);
+    assert_eq!(config.models[DEFAULT_MODEL].spec.price.input_per_million.0, 250_000);
+}
+
+#[test]
+fn every_mistake_is_reported_at_once_with_its_line_and_a_caret() {
+    let text = r#"[model]
+provider = "opnai"
+name = 5
+timout = "3s"
+
+[agents.support]
+instructions = "Be brief."
+tools = ["ordr", "refund", "refund"]
+
+[tools.order]
+description = "Look up one order."
+timeout = 5
+	deadline = "soon" # behind a tab
+retry = { base = "0s", attempts = 0 }
+
+[tools.refund]
+effect = "readonly"
+http = { url = "https://x.example", method = "FETCH" }
+"#;
+    expect![[r#"
+        dauntless.toml:2:12: model.provider: expected "openai" or "scripted", found "opnai"; did you mean "openai"?
+          2 | provider = "opnai"
+            |            ^^^^^^^
+        dauntless.toml:3:8: model.name: expected a text in quotes, found 5
+          3 | name = 5
+            |        ^
+        dauntless.toml:4:1: model.timout: unknown key; did you mean `timeout`?
+          4 | timout = "3s"
+            | ^^^^^^
+        dauntless.toml:8:10: agents.support.tools[0]: expected the name of a tool in this file, found "ordr"; did you mean "order"?
+          8 | tools = ["ordr", "refund", "refund"]
+            |          ^^^^^^
+        dauntless.toml:8:28: agents.support.tools[2]: expected each tool once, found "refund" again
+          8 | tools = ["ordr", "refund", "refund"]
+            |                            ^^^^^^^^
+        dauntless.toml:10:8: tools.order: expected a table [http] or [command], which says what the tool does, found neither
+          10 | [tools.order]
+             |        ^^^^^
+        dauntless.toml:12:11: tools.order.timeout: expected a length of time like "5s", found 5
+          12 | timeout = 5
+             |           ^
+        dauntless.toml:13:13: tools.order.deadline: expected a length of time like "5s", found "soon"; write a whole number above zero, at most 7 digits, and ms, s, m or h
+          13 |  deadline = "soon" # behind a tab
+             |             ^^^^^^
+        dauntless.toml:14:18: tools.order.retry.base: expected a length of time like "5s", found "0s"; write a whole number above zero, at most 7 digits, and ms, s, m or h
+          14 | retry = { base = "0s", attempts = 0 }
+             |                  ^^^^
+        dauntless.toml:14:35: tools.order.retry.attempts: expected a whole number of 1 or more, found 0
+          14 | retry = { base = "0s", attempts = 0 }
+             |                                   ^
+        dauntless.toml:16:8: tools.refund.description: missing; expected a sentence that says what the tool does
+          16 | [tools.refund]
+             |        ^^^^^^
+        dauntless.toml:17:10: tools.refund.effect: expected "read_only", "idempotent", "keyed", "verifiable" or "once", found "readonly"; did you mean "read_only"?
+          17 | effect = "readonly"
+             |          ^^^^^^^^^^
+        dauntless.toml:18:46: tools.refund.http.method: expected "GET", "HEAD", "POST", "PUT", "PATCH" or "DELETE", found "FETCH"; did you mean "PATCH"?
+          18 | http = { url = "https://x.example", method = "FETCH" }
+             |                                              ^^^^^^^
+        dauntless.toml: 13 mistakes
+    "#]].assert_eq(&format!("{}\n", read(text).expect_err("mistakes")));
+}
+
+#[test]
+fn text_that_is_not_toml_is_reported_where_it_breaks() {
+    let text = "[model]\nname = \"gpt\nprovider = openai\n[model]\n";
+    expect![[r#"
+        dauntless.toml:2:12: not TOML: invalid basic string, expected `"`
+          2 | name = "gpt
+            |            ^
+        dauntless.toml:3:12: not TOML: string values must be quoted, expected literal string
+          3 | provider = openai
+            |            ^^^^^^
+        dauntless.toml:4:2: not TOML: duplicate key
+          4 | [model]
+            |  ^^^^^
+        dauntless.toml: 3 mistakes
+    "#]].assert_eq(&format!("{}\n", read(text).expect_err("mistakes")));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_report_too() {
+    let report = load(Path::new("/nonexistent/dauntless.toml")).expect_err("no file");
+    expect!["/nonexistent/dauntless.toml: cannot be read: No such file or directory (os error 2)"]
+        .assert_eq(&report.to_string());
+}
+
+#[test]
+fn an_empty_file_says_what_it_needs() {
+    check(read(""), expect![[r#"
+        agents: missing; expected at least one agent, as a table [agents.NAME]
+    "#]]);
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest_or_all_there_are() {
+    check(smallest_with("[telemetry]\notlp_endpont = \"http://h\"\ncolour = 1\n[tolls]\n"), expect![[r#"
+        telemetry.otlp_endpont: unknown key; did you mean `otlp_endpoint`?
+        telemetry.colour: unknown key; known here: otlp_endpoint, service_name
+        tolls: unknown key; did you mean `tools`?
+    "#]]);
+}
+
+#[test]
+fn a_key_that_belongs_one_table_below_is_recognised() {
+    check(tool(&format!("attempts = 3\nopen_for = \"1s\"\n{HTTP}")), expect![[r#"
+        tools.order.attempts: unknown key; did you mean `retry.attempts`?
+        tools.order.open_for: unknown key; did you mean `breaker.open_for`?
+    "#]]);
+}
+
+#[test]
+fn a_value_of_another_kind_is_told_in_plain_words() {
+    let lines = r#"
+        effect = true
+        timeout = 2026-11-29
+        deadline = 5
+        concurrency = "8"
+        waiting = -1
+        polling = "no"
+        output_max = []
+        parameters = "none"
+        retry = { factor = 0.5, attempts = 5_000_000_000, base = inf }
+        breaker = { failure_ratio = 0, min_calls = 99999999999999999999 }
+        budget = 10
+    "#;
+    check(tool(&format!("{lines}{HTTP}")), expect![[r#"
+        tools.order.effect: expected "read_only", "idempotent", "keyed", "verifiable" or "once", found true
+        tools.order.timeout: expected a text in quotes, found 2026-11-29
+        tools.order.deadline: expected a length of time like "5s", found 5
+        tools.order.concurrency: expected a whole number of 1 or more, found "8"
+        tools.order.waiting: expected a whole number of 0 or more, found -1
+        tools.order.polling: expected true or false, found "no"
+        tools.order.output_max: expected a size like "32KiB" or a number of bytes, found a list
+        tools.order.parameters: expected a table, found "none"
+        tools.order.retry.factor: expected a number of 1 or more, found 0.5
+        tools.order.retry.attempts: expected a whole number of 1 or more, and at most 4294967295, found 5000000000
+        tools.order.retry.base: expected a finite number, found inf
+        tools.order.breaker.failure_ratio: expected a number above 0 and up to 1, found 0
+        tools.order.breaker.min_calls: expected a whole number of at most 18 digits, found 99999999999999999999
+        tools.order.budget: expected a table, found 10
+    "#]]);
+}
+
+#[test]
+fn a_length_has_a_unit_and_is_above_zero_and_bounded() {
+    for good in ["1ms", "250ms", "5s", "2m", "1h", "9999999h", "007s"] {
+        assert!(tool(&format!("retry.retry_after_cap = \"{good}\"\n{HTTP}")).is_ok(), "{good}");
+    }
+    for bad in ["", "5", "0s", "-5s", "1.5s", "5 s", " 5s", "5S", "1m30s", "ms", "99999999h", "５s"] {
+        assert!(tool(&format!("retry.retry_after_cap = \"{bad}\"\n{HTTP}")).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_size_is_bytes_or_has_a_binary_unit() {
+    let size = |written: &str| {
+        tool(&format!("output_max = {written}\n{HTTP}"))
+            .map(|config| config.tools["order"].spec.output_bytes_max)
+    };
+    assert_eq!(size("100"), Ok(100));
+    assert_eq!(size("\"32KiB\""), Ok(32_768));
+    assert_eq!(size("\"1MiB\""), Ok(1 << 20));
+    for bad in ["0", "-1", "1.5", "\"32\"", "\"32kB\"", "\"32KB\"", "\"0KiB\"", "\"9999MiB\"", "2147483648"] {
+        assert!(size(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_length_and_a_size_are_shown_in_the_largest_unit_that_is_exact() {
+    let length = |ms| unit::Length(Duration::from_millis(ms)).to_string();
+    assert_eq!([1500, 5000, 120_000, 3_600_000, 5_400_000].map(length), ["1500ms", "5s", "2m", "1h", "90m"]);
+    let size = |bytes| unit::Size(bytes).to_string();
+    assert_eq!([100, 32_768, 1 << 20].map(size), ["100", "32KiB", "1MiB"]);
+}
+
+#[test]
+fn a_timeout_must_fit_into_the_deadline_but_a_default_gives_way() {
+    check(tool(&format!("timeout = \"30s\"\ndeadline = \"20s\"\n{HTTP}")), expect![[r#"
+        tools.order.timeout: expected at most the deadline, "20s", found "30s"
+    "#]]);
+    check(tool(&format!("timeout = \"90s\"\n{HTTP}")), expect![[r#"
+        tools.order.timeout: expected at most the default deadline, "1m", found "90s"
+    "#]]);
+    let config = tool(&format!("deadline = \"5s\"\n{HTTP}")).expect("it is right");
+    assert_eq!(config.tools["order"].spec.resilience.attempt_timeout, Duration::from_secs(5));
+}
+
+#[test]
+fn a_start_above_its_cap_is_refused() {
+    check(tool(&format!("retry.base = \"30s\"\nbreaker.open_cap = \"1s\"\n{HTTP}")), expect![[r#"
+        tools.order.retry.base: expected at most `cap`, "20s", found "30s"
+        tools.order.breaker.open_cap: expected at least `open_for`, "5s", found "1s"
+    "#]]);
+}
+
+#[test]
+fn a_silence_longer_than_the_timeout_is_never_noticed_and_refused() {
+    let text = SMALLEST.replace("[agents", "timeout = \"20s\"\nidle_timeout = \"25s\"\n[agents");
+    check(read(&text), expect![[r#"
+        model.idle_timeout: expected at most the timeout, "20s", found "25s"
+    "#]]);
+}
+
+#[test]
+fn a_tool_does_exactly_one_thing() {
+    check(tool(""), expect![[r#"
+        tools.order: expected a table [http] or [command], which says what the tool does, found neither
+    "#]]);
+    check(tool(&format!("{HTTP}command.argv = [\"df\"]\n")), expect![[r#"
+        tools.order: expected one of the tables [http] and [command], found both
+    "#]]);
+}
+
+#[test]
+fn references_are_to_what_there_is() {
+    let text = r#"
+[models.cheap]
+provider = "openai"
+name = "m"
+[agents.a]
+instructions = ""
+model = "cheep"
+tools = ["order"]
+[agents.b]
+instructions = ""
+"#;
+    check(read(text), expect![[r#"
+        agents.a.model: expected the name of a model in this file, found "cheep"; did you mean "cheap"?
+        agents.a.tools[0]: expected the name of a tool in this file, found "order"; there is none in this file
+        agents.b.model: missing; expected the name of a model, because there is no [model] for all agents
+    "#]]);
+}
+
+#[test]
+fn a_tool_with_a_mistake_is_still_known_to_its_agents() {
+    let text = SMALLEST.to_owned() + "tools = [\"order\"]\n[tools.order]\ntimeout = 5\n";
+    check(read(&text), expect![[r#"
+        tools.order.description: missing; expected a sentence that says what the tool does
+        tools.order.timeout: expected a length of time like "5s", found 5
+    "#]]);
+}
+
+#[test]
+fn names_are_such_that_every_provider_takes_them() {
+    let text = format!(
+        "[tools.\"orders/look.up\"]\ndescription = \" \"\n{HTTP}[tools.{}]\ndescription = \"x\"\n{HTTP}[models.default]\nprovider = \"openai\"\nname = \"m\"\n",
+        "x".repeat(65)
+    );
+    check(smallest_with(&text), expect![[r#"
+        tools."orders/look.up": expected a name of 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, found "orders/look.up"
+        tools."orders/look.up".description: expected a sentence that says what the tool does, found " "
+        tools.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx: expected a name of 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+        models.default: expected another name, for [model] is already called "default", found "default"
+    "#]]);
+}
+
+#[test]
+fn a_schema_must_be_an_object_and_json_schema() {
+    check(tool(&format!("parameters = {{ type = \"string\" }}\n{HTTP}")), expect![[r#"
+        tools.order.parameters: expected a schema whose root is `type = "object"`, found "string"
+    "#]]);
+    check(tool(&format!("parameters = {{ anyOf = [{{ type = \"object\" }}] }}\n{HTTP}")), expect![[r#"
+        tools.order.parameters: expected a schema whose root is `type = "object"`, found no type
+        tools.order.parameters.anyOf: providers refuse this at the root of a tool's schema; describe one object
+    "#]]);
+    let lines =
+        "parameters = { type = \"object\", required = \"id\", properties = { id = { type = \"text\" } } }\n";
+    check(tool(&format!("{lines}{HTTP}")), expect![[r#"
+        tools.order.parameters.required: not JSON Schema: "id" is not of type "array"
+        tools.order.parameters.properties.id.type: expected one of "string", "number", "integer", "boolean", "object", "array", "null" or a list of them, found "text"
+    "#]]);
+    let lines = "parameters = { type = \"object\", properties = { id = { \"$ref\" = \"https://evil.example/s\" } } }\n";
+    check(tool(&format!("{lines}{HTTP}")), expect![[r##"
+        tools.order.parameters: a `$ref` must point into the same schema, like "#/$defs/NAME"
+    "##]]);
+    let lines = "parameters = { type = \"object\", properties = { id = { pattern = \"(\" } } }\n";
+    check(tool(&format!("{lines}{HTTP}")), expect![[r#"
+        tools.order.parameters.properties.id.pattern: not JSON Schema: "(" is not a "regex"
+    "#]]);
+}
+
+#[test]
+fn a_limit_in_usd_needs_a_price() {
+    check(smallest_with("limits.usd = 0.5\n"), expect![[r#"
+        agents.support.limits.usd: expected `price` on model "default", without which this limit is never reached, found none; a free model has a price of 0.0
+    "#]]);
+    let free = SMALLEST
+        .replace("[agents", "price = { input_usd_per_million = 0, output_usd_per_million = 0 }\n[agents");
+    assert!(read(&format!("{free}limits.usd = 0.5\n")).is_ok());
+}
+
+#[test]
+fn nothing_is_unlimited_or_negative() {
+    let text =
+        SMALLEST.replace("[agents", "price = { input_usd_per_million = -1 }\nconcurrency = 0\n[agents");
+    check(
+        read(&format!(
+            "{text}limits = {{ turns = 0, tokens = 0, usd = 0, wall_clock = \"0s\", tool_calls = -1 }}\n"
+        )),
+        expect![[r#"
+            model.price.output_usd_per_million: missing; expected a number of 0 or more
+            model.price.input_usd_per_million: expected a number of 0 or more, found -1
+            model.concurrency: expected a whole number of 1 or more, found 0
+            agents.support.limits.turns: expected a whole number of 1 or more, found 0
+            agents.support.limits.tokens: expected a whole number of 1 or more, found 0
+            agents.support.limits.usd: expected a number above 0, found 0
+            agents.support.limits.wall_clock: expected a length of time like "5s", found "0s"; write a whole number above zero, at most 7 digits, and ms, s, m or h
+            agents.support.limits.tool_calls: expected a whole number of 0 or more, found -1
+        "#]],
+    );
+}
+
+#[test]
+fn a_key_in_the_file_is_refused_and_never_shown() {
+    let secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
+    let text = format!(
+        r#"
+[model]
+provider = "openai"
+name = "m"
+api_key = "{secret}"
+[models.a]
+provider = "openai"
+name = "m"
+api_key_env = "{secret}"
+[models.b]
+provider = "openai"
+name = "{secret}"
+base_url = "https://user:{secret}@api.example.com"
+[agents.support]
+instructions = "The key is {secret}."
+[tools.order]
+description = "x"
+timeout = "{secret}"
+[tools.order.http]
+url = "https://x.example"
+headers = {{ Authorization = "Bearer {secret}", X-Api-Key = "plain words", X-Ok = "Bearer ${{TOKEN}}" }}
+"#
+    );
+    let report = read(&text).expect_err("secrets").to_string();
+    assert!(!report.contains("abcdefghijklm"), "{report}");
+    expect![[r#"
+        dauntless.toml:5:1: model.api_key: unknown key; put the key into an environment variable and name that with `api_key_env`
+          5 | api_key = **********************************************
+            | ^^^^^^^
+        dauntless.toml:9:15: models.a.api_key_env: expected the name of an environment variable like "OPENAI_API_KEY", found a text that is not shown here; capitals, digits and `_`; the key itself belongs in that variable, not in this file
+          9 | api_key_env = **********************************************
+            |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        dauntless.toml:12:8: models.b.name: expected no secret in this file, found what looks like one; take it out; a model's key is in the variable that `api_key_env` names
+          12 | name = "********************************************"
+             |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        dauntless.toml:13:12: models.b.base_url: expected an address like "http://127.0.0.1:4318", found what looks like a secret; it begins with http:// or https:// and names a host
+          13 | base_url = "https*****************************************************api.example.com"
+             |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        dauntless.toml:15:16: agents.support.instructions: expected no secret in this file, found what looks like one; take it out; a model's key is in the variable that `api_key_env` names
+          15 | instructions = "The key is ********************************************."
+             |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        dauntless.toml:18:11: tools.order.timeout: expected a length of time like "5s", found what looks like a secret; write a whole number above zero, at most 7 digits, and ms, s, m or h
+          18 | timeout = "********************************************"
+             |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        dauntless.toml:21:29: tools.order.http.headers.Authorization: expected no secret in this file, found what looks like one; put it into an environment variable and write `${NAME}` in its place
+          21 | headers = { Authorization = ******* ********************************************** ********* * *****
+             |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        dauntless.toml:21:96: tools.order.http.headers.X-Api-Key: expected no secret in this file, found what looks like one; put it into an environment variable and write `${NAME}` in its place
+          21 | ************************************* ********* * ****** ******* **** * ******* ********* *
+             |                                                   ^^^^^^^^^^^^^
+        dauntless.toml: 8 mistakes
+    "#]].assert_eq(&format!("{report}\n"));
+}
+
+#[test]
+fn a_secret_is_not_shown_where_the_text_is_not_even_toml() {
+    let report = read("api_key = hunter2hunter2\npassword = 'abc\n").expect_err("mistakes").to_string();
+    assert!(!report.contains("hunter2") && !report.contains("abc"), "{report}");
+}
+
+#[test]
+fn a_pattern_to_mask_must_compile_and_leave_something_unmasked() {
+    check(smallest_with("[redact]\npatterns = [\"ORD-[0-9]+\", \"(\", \"x*\"]\n"), expect![[r#"
+        redact.patterns[1]: expected a regular expression, found "("; unclosed group
+        redact.patterns[2]: expected a pattern that does not match the empty text, found "x*"
+    "#]]);
+}
+
+#[test]
+fn an_address_is_http_with_a_host() {
+    check(smallest_with("[telemetry]\notlp_endpoint = \"127.0.0.1:4318\"\n"), expect![[r#"
+        telemetry.otlp_endpoint: expected an address like "http://127.0.0.1:4318", found "127.0.0.1:4318"; it begins with http:// or https:// and names a host
+    "#]]);
+}
+
+#[test]
+fn files_are_looked_for_beside_the_configuration() {
+    let dir = Scratch::new("files");
+    dir.write("support.md", "Be kind.");
+    dir.write("order.json", r#"{ "type": "object", "properties": { "id": { "type": "string" } } }"#);
+    dir.write("replies.toml", "");
+    let text = format!(
+        "[model]\nprovider = \"scripted\"\nscript = \"replies.toml\"\n[agents.a]\ninstructions_file = \"support.md\"\n\
+         [tools.order]\ndescription = \"x\"\nparameters_file = \"order.json\"\n{HTTP}"
+    );
+    dir.write("dauntless.toml", &text);
+    let config = load(&dir.0.join("dauntless.toml")).expect("it is right");
+    assert_eq!(&*config.agents["a"].spec.instructions, "Be kind.");
+    assert_eq!(config.tools["order"].spec.parameters["properties"]["id"]["type"], "string");
+    let ClientConfig::Scripted { script } = &config.models[DEFAULT_MODEL].client else { panic!("scripted") };
+    assert_eq!(script, &dir.0.join("replies.toml"));
+}
+
+#[test]
+fn files_that_are_missing_or_wrong_are_named() {
+    let dir = Scratch::new("wrong-files");
+    dir.write("broken.json", "{ \"type\": ");
+    dir.write("wrong.json", r#"{ "type": "object", "properties": { "id": { "type": "text" } } }"#);
+    let text = format!(
+        "[model]\nprovider = \"scripted\"\nscript = \"no.toml\"\n[models.b]\nprovider = \"scripted\"\n\
+         [agents.a]\ninstructions_file = \"no.md\"\n[agents.b]\ninstructions = \"\"\ninstructions_file = \"no.md\"\n[agents.c]\n\
+         [tools.order]\ndescription = \"x\"\nparameters_file = \"broken.json\"\n{HTTP}\
+         [tools.refund]\ndescription = \"x\"\nparameters_file = \"wrong.json\"\n{HTTP}\
+         [tools.both]\ndescription = \"x\"\nparameters_file = \"wrong.json\"\nparameters = {{}}\n{HTTP}"
+    );
+    let report = parse(&text, "dauntless.toml", &dir.0).expect_err("mistakes");
+    let lines: String = report.mistakes().iter().map(|mistake| format!("{mistake}\n")).collect();
+    expect![[r#"
+        model.script: expected a file that exists, found "no.toml"
+        models.b.script: missing; expected the file with the replies
+        agents.a.instructions_file: cannot read DIR/no.md: No such file or directory (os error 2)
+        agents.b.instructions_file: expected one of instructions and instructions_file, found both
+        agents.c.instructions: missing; expected what the agent is told about its role, or instructions_file
+        tools.order.parameters_file: the file is not JSON: EOF while parsing a value at line 1 column 10
+        tools.refund.parameters_file: /properties/id/type: expected one of "string", "number", "integer", "boolean", "object", "array", "null" or a list of them, found "text"
+        tools.both.parameters_file: expected one of parameters and parameters_file, found both
+    "#]].assert_eq(&lines.replace(&dir.0.display().to_string(), "DIR"));
+}
+
+#[test]
+fn a_very_long_line_is_shown_around_the_mistake() {
+    let text = format!("{SMALLEST}limits = {{ wall_clock = {:200}5, turns = {:200}0 }}\n", "", "");
+    expect![[r#"
+        dauntless.toml:8:225: agents.support.limits.wall_clock: expected a length of time like "5s", found 5
+          8 |                                                   5, turns =                                        
+            |                                                   ^
+        dauntless.toml:8:436: agents.support.limits.turns: expected a whole number of 1 or more, found 0
+          8 |                                                   0 }
+            |                                                   ^
+        dauntless.toml: 2 mistakes
+    "#]].assert_eq(&format!("{}\n", read(&text).expect_err("mistakes")));
+}
+
+#[test]
+fn every_pattern_compiles() {
+    assert!(!secret::is_in("an order") && !secret::is_named_by("description"));
+    assert!(secret::is_named_by("X-Api-Key") && secret::is_named_by("db_password"));
+    assert!(!secret::is_named_by("max_output_tokens") && !secret::is_named_by("keyed"));
+    for words in ["task-management-for-customers", "risk_assessment_of_customers", "basic characterization"] {
+        assert!(!secret::is_in(words), "{words}");
+    }
+    assert_eq!(secret::mask("a = 1 # sk-abcdefghijklmnopqrst"), "a = 1 # ***********************");
+    assert_eq!(secret::mask("api_key = \"x y\""), "api_key = ** **");
+}
+
+#[test]
+fn a_schema_nested_without_end_is_refused_and_does_not_overflow() {
+    let deep = "{ a = ".repeat(5000) + "1" + &" }".repeat(5000);
+    assert!(tool(&format!("parameters = {deep}\n{HTTP}")).is_err());
+    let dir = Scratch::new("deep");
+    dir.write("deep.json", &("{\"items\":".repeat(5000) + "1" + &"}".repeat(5000)));
+    let text =
+        format!("{SMALLEST}[tools.order]\ndescription = \"x\"\nparameters_file = \"deep.json\"\n{HTTP}");
+    assert!(parse(&text, "dauntless.toml", &dir.0).is_err());
+}
+
+#[test]
+fn what_an_adapter_refuses_joins_the_report() {
+    let dir = Scratch::new("refused");
+    let text = format!(
+        "{SMALLEST}[tools.order]\ndescription = \"x\"\n[tools.order.http]\nurl = \"https://x.example/{{id}}\"\n\
+         headers = {{ Authorization = \"Bearer ${{TOKEN}}\" }}\n"
+    );
+    dir.write("dauntless.toml", &text);
+    let mut refuses = |tool: &ToolConfig| match &tool.action {
+        ToolAction::Http(http) => {
+            dauntless_tools::HttpTool::build(tool.spec.clone(), http.clone(), &|_| None)
+                .err()
+                .unwrap_or_default()
+        }
+        ToolAction::Command(_) => Vec::new(),
+    };
+    let path = dir.0.join("dauntless.toml");
+    assert!(load(&path).is_ok());
+    let report = load_with(&path, &mut refuses).expect_err("mistakes").to_string();
+    expect![[r#"
+        DIR/dauntless.toml:11:7: tools.order.http.url: there is no parameter `id`: the schema lists none under `properties`. (A brace that is meant as such is written twice.)
+          11 | url = "https://x.example/{id}"
+             |       ^^^^^^^^^^^^^^^^^^^^^^^^
+        DIR/dauntless.toml:12:29: tools.order.http.headers.Authorization: the environment variable `TOKEN` is not set
+          12 | headers = { Authorization = ******* ********* *
+             |                             ^^^^^^^^^^^^^^^^^
+        DIR/dauntless.toml: 2 mistakes
+    "#]].assert_eq(&(report.replace(&dir.0.display().to_string(), "DIR") + "\n"));
+}
+
+#[test]
+fn what_only_the_adapters_type_refuses_names_its_table() {
+    check(tool("command = { argv = [\"df\"], stop_grace = \"soon\" }\n"), expect![[r#"
+        tools.order.command: `soon` is no length of time: write "500ms", "5s" or "2m"
+    "#]]);
+}
+
+#[test]
+fn every_loaded_tool_passes_the_contracts_own_check() {
+    let config = read(EXAMPLE).expect("the example is right");
+    for tool in config.tools.values() {
+        assert_eq!(tool.spec.check(), Ok(()));
+    }
+}
+
+#[test]
+fn the_schema_in_the_repository_is_the_one_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/dauntless.schema.json");
+    let schema = serde_json::to_string_pretty(&schema()).expect("a schema is JSON") + "\n";
+    // UPDATE_EXPECT=1 writes the file anew.
+    expect_file![path].assert_eq(&schema);
+}
+
+#[test]
+fn the_schema_is_json_schema_and_never_speaks_of_null() {
+    let schema = schema();
+    assert!(jsonschema::meta::is_valid(&schema));
+    assert!(!schema.to_string().contains("null"), "TOML has no null");
+}
+
+#[test]
+fn each_default_that_the_example_states_is_the_real_one() {
+    let stated: String = EXAMPLE.lines().map(|line| format!("{}\n", uncommented(line, "#"))).collect();
+    let written = read(&stated).expect("the example with its defaults is right");
+    let silent = read(EXAMPLE).expect("the example is right");
+    assert_eq!(format!("{written:#?}"), format!("{silent:#?}"));
+}
+
+#[test]
+fn every_key_of_the_schema_is_in_the_example() {
+    let all: String =
+        EXAMPLE.lines().map(|line| format!("{}\n", uncommented(uncommented(line, "#e.g. "), "#"))).collect();
+    let dir = Scratch::new("example");
+    dir.write("auditor.md", "Look twice.");
+    dir.write("disk.schema.json", r#"{ "type": "object" }"#);
+    parse(&all, "dauntless.example.toml", &dir.0).unwrap_or_else(|report| panic!("{report}"));
+    let written = toml::from_str::<Value>(&all).expect("it was read before");
+    let schema = schema();
+    let (mut known, mut used) = (BTreeSet::new(), BTreeSet::new());
+    let tables = schema["$defs"].as_object().expect("it has definitions");
+    for (table, node) in tables.iter().map(|(name, node)| (name.as_str(), node)).chain([("", &schema)]) {
+        known.extend(
+            node["properties"].as_object().into_iter().flatten().map(|(key, _)| format!("{table}.{key}")),
+        );
+    }
+    keys_of(&schema, "", &schema, &written, &mut used);
+    let missing: Vec<_> = known.difference(&used).collect();
+    assert!(missing.is_empty(), "not in the example: {missing:#?}");
+}
+
+/// A line with its mark taken away, if it is a key or a table behind that mark.
+fn uncommented<'l>(line: &'l str, mark: &str) -> &'l str {
+    let is_key = |c: char| c.is_ascii_lowercase() || c == '_';
+    let is_toml = |rest: &&str| {
+        rest.starts_with('[') || rest.split_once(" = ").is_some_and(|(key, _)| key.chars().all(is_key))
+    };
+    line.strip_prefix(mark).filter(is_toml).unwrap_or(line)
+}
+
+/// The keys of a document, each under the name of its table's type.
+fn keys_of(schema: &Value, table: &str, node: &Value, value: &Value, keys: &mut BTreeSet<String>) {
+    if let Some(table) = node["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
+        return keys_of(schema, table, &schema["$defs"][table], value, keys);
+    }
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let named = &node["properties"][key];
+        if !named.is_null() {
+            keys.insert(format!("{table}.{key}"));
+        }
+        keys_of(schema, "", if named.is_null() { &node["additionalProperties"] } else { named }, value, keys);
+    }
+}
+
+/// A directory that is removed when the test ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("dauntless-config-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).unwrap();
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
