@@ -110,6 +110,9 @@ impl CommandTool {
 
     async fn run(&self, ctx: &ToolCtx, arguments: &Json) -> Result<ToolOutput, Failure> {
         let mut command = self.process.render(&Arguments::read(arguments)?, &ctx.idempotency_key)?;
+        if ctx.cancel.is_cancelled() {
+            return Err(Failure::cancelled("The call was cancelled before the command started."));
+        }
         let exchange = Exchange {
             // In valid JSON a line end is always white space between two tokens.
             input: arguments.as_str().replace(['\n', '\r'], " ") + "\n",

@@ -1,5 +1,4 @@
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -44,16 +43,24 @@ impl Drop for Folder {
     }
 }
 
-#[derive(Default)]
-struct Cancel(Notify, Mutex<bool>);
+/// Cancelled from the start, or when it is told so.
+struct Cancel {
+    from_start: bool,
+    notify: Notify,
+}
 
 impl CancelSignal for Cancel {
     fn is_cancelled(&self) -> bool {
-        *self.1.lock().unwrap()
+        self.from_start
     }
     fn cancelled(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.notified())
+        Box::pin(self.notify.notified())
     }
+}
+
+fn cancellable(from_start: bool) -> (Arc<Cancel>, ToolCtx) {
+    let cancel = Arc::new(Cancel { from_start, notify: Notify::new() });
+    (Arc::clone(&cancel), ToolCtx { cancel, ..ctx() })
 }
 
 fn try_build(spec: Arc<ToolSpec>, toml: &str) -> Result<CommandTool, Vec<ToolConfigError>> {
@@ -271,14 +278,21 @@ async fn a_command_that_heeds_term_may_clean_up() {
 #[tokio::test]
 async fn a_cancelled_call_answers_at_once_and_ends_its_processes() {
     let tool = shell_with("sleep 30 & sleep 30; wait", "stop_grace = '100ms'");
-    let cancel = Arc::new(Cancel::default());
-    let ctx = ToolCtx { cancel: Arc::clone(&cancel) as _, ..ctx() };
-    cancel.0.notify_one();
+    let (cancel, ctx) = cancellable(false);
+    cancel.notify.notify_one();
     let start = Instant::now();
     let failure = tool.call(ctx, Json::empty_object()).await.unwrap_err();
     assert_eq!((failure.code, failure.effect), (FailureCode::Cancelled, EffectState::Unknown));
     assert!(start.elapsed() < Duration::from_millis(500));
     until("the end of the group", || tool.reaper.live() == 0).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_already_starts_nothing() {
+    let tool = shell("true");
+    let failure = tool.call(cancellable(true).1, Json::empty_object()).await.unwrap_err();
+    assert_eq!((failure.code, failure.effect), (FailureCode::Cancelled, EffectState::None));
+    assert_eq!(tool.reaper.live(), 0);
 }
 
 #[tokio::test]

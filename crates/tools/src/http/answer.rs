@@ -1,12 +1,13 @@
 //! An answer as the model gets it: a bounded body, or a failure with the service's own words.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use dauntless_contract::{Bucket, EffectState, Failure, ToolOutput};
-use reqwest::Response;
+use dauntless_contract::{Bucket, EffectState, Failure, FailureCode, ToolOutput};
+use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use super::retry_after;
 use super::status::{StatusMap, code_of, effect_of, points_elsewhere, sentence};
@@ -17,6 +18,8 @@ use crate::excerpt::{beginning, quoted};
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Longest part of a failure's body that is read, in bytes.
 const ERROR_BODY_BYTES_MAX: usize = 16 * 1024;
+/// Longest wait for a failure's body.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest part of a failure's body that the operator's log gets, in bytes.
 const SOURCE_BYTES_MAX: usize = 2 * 1024;
 /// Longest message of the service that the model gets, in bytes.
@@ -39,25 +42,25 @@ impl AnswerReader {
         match self.status.get(status).or_else(|| code_of(status, wait.is_some())) {
             None => self.success(response).await,
             Some(code) => {
-                // The status has said it all: a body that breaks off only makes the message shorter.
-                let body =
-                    read_body(response, ERROR_BODY_BYTES_MAX).await.unwrap_or_else(|failed| failed.read);
-                let body = String::from_utf8_lossy(&body);
-                let words = if status.is_client_error() { own_words(&body) } else { None };
-                let words =
-                    words.map(|words| format!(" It says: {}", quoted(beginning(&words, MESSAGE_BYTES_MAX))));
-                let message = sentence(status, code) + &words.unwrap_or_default();
-                let mut failure = Failure::with_effect(code, self.effect(effect_of(status, code)), message)
-                    .source(format!("status {status}: {}", beginning(&body, SOURCE_BYTES_MAX)));
+                let mut failure = self.failure(status, code, &error_body(response).await);
                 if code.bucket() == Bucket::Transient {
                     failure.retry_after = wait;
-                }
-                if points_elsewhere(status) {
-                    failure = failure.hint("The operator has to set this tool's URL to the new address.");
                 }
                 Err(failure)
             }
         }
+    }
+
+    fn failure(&self, status: StatusCode, code: FailureCode, body: &str) -> Failure {
+        let words = if status.is_client_error() { own_words(body) } else { None };
+        let words = words.map(|words| format!(" It says: {}", quoted(beginning(&words, MESSAGE_BYTES_MAX))));
+        let message = sentence(status, code) + &words.unwrap_or_default();
+        let failure = Failure::with_effect(code, self.effect(effect_of(status, code)), message)
+            .source(format!("status {status}: {}", beginning(body, SOURCE_BYTES_MAX)));
+        if points_elsewhere(status) {
+            return failure.hint("The operator has to set this tool's URL to the new address.");
+        }
+        failure
     }
 
     async fn success(&self, response: Response) -> Result<ToolOutput, Failure> {
@@ -97,6 +100,14 @@ impl AnswerReader {
 struct Unfinished {
     read: Vec<u8>,
     cause: Option<reqwest::Error>,
+}
+
+/// What there is of a failure's body. The status has said what matters, so none of it is waited for
+/// long, and a body that breaks off is as good as any.
+async fn error_body(response: Response) -> String {
+    let body = timeout(ERROR_BODY_TIMEOUT, read_body(response, ERROR_BODY_BYTES_MAX)).await;
+    let body = body.map(|read| read.unwrap_or_else(|unfinished| unfinished.read)).unwrap_or_default();
+    String::from_utf8_lossy(&body).into_owned()
 }
 
 async fn read_body(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, Unfinished> {

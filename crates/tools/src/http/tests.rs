@@ -333,6 +333,23 @@ async fn a_rate_limit_carries_the_wait_that_the_server_asked_for() {
     assert_eq!((down.code, down.retry_after), (FailureCode::Unavailable, None));
 }
 
+#[tokio::test]
+async fn a_failure_is_told_by_its_status_even_if_its_body_never_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = Server { address: listener.local_addr().unwrap(), requests: Arc::default() };
+    let (mut stream, limited) = tokio::join!(
+        async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            read_request(&mut stream).await;
+            stream.write_all(b"HTTP/1.1 429 Slow\r\ncontent-length: 9\r\n\r\nabc").await.unwrap();
+            stream
+        },
+        async { call(&server.tool(Effect::Once, &[], "/", ""), json!({})).await.unwrap_err() }
+    );
+    assert_eq!(limited.code, FailureCode::RateLimited);
+    stream.shutdown().await.unwrap();
+}
+
 #[test]
 fn a_wait_is_read_exactly_as_the_standard_writes_it() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
