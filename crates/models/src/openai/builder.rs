@@ -1,0 +1,318 @@
+//! Puts a client together and refuses what could only fail later, at the first request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_openai::Client;
+use dauntless_contract::{ModelSpec, Price, ResiliencePolicy};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Url, redirect};
+use serde_json::{Map, Value};
+
+use super::endpoint::Endpoint;
+use super::{OpenAi, transport};
+use crate::secret::Secret;
+
+const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Message fields that providers are known to want back: the thoughts of DeepSeek, those that
+/// OpenRouter relays, and the signatures of Google's.
+const SEND_BACK: [&str; 3] = ["reasoning_content", "reasoning_details", "extra_content"];
+/// Body fields that have settings of their own.
+const RESERVED: [&str; 8] = [
+    "model",
+    "messages",
+    "tools",
+    "stream",
+    "stream_options",
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+];
+
+/// Sets up an [`OpenAi`] client. Every setting but the model's name has a default.
+#[derive(Clone, Debug)]
+pub struct OpenAiBuilder {
+    model: Arc<str>,
+    provider: Arc<str>,
+    base_url: Option<String>,
+    api_key: Option<Secret>,
+    headers: Vec<(String, Secret)>,
+    stream: bool,
+    temperature: Option<f64>,
+    max_output_tokens: Option<u32>,
+    price: Price,
+    resilience: ResiliencePolicy,
+    idle_timeout: Duration,
+    body: Map<String, Value>,
+    send_back: Vec<String>,
+}
+
+/// Settings from which no client can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenAiBuildError {
+    /// The model's name is blank.
+    #[error("the model has no name: give the name that the provider knows it by, like `gpt-4o-mini`")]
+    NoModel,
+    /// The base URL cannot be used.
+    #[error("base URL `{url}` cannot be used: {problem}; give something like `{OPENAI_BASE_URL}`")]
+    BaseUrl {
+        /// The URL, without a password that it may hold.
+        url: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The API key cannot stand in a header.
+    #[error(
+        "the API key holds a line break or another character that no HTTP header may hold: copy it again"
+    )]
+    ApiKey,
+    /// A header cannot be sent.
+    #[error("header `{name}` cannot be sent: its name or value holds a character that HTTP does not allow")]
+    Header {
+        /// The header's name.
+        name: String,
+    },
+    /// A body field has a setting of its own.
+    #[error("body field `{field}` has a setting of its own on the builder: use that")]
+    ReservedField {
+        /// The field.
+        field: String,
+    },
+    /// A setting is out of its range.
+    #[error("`{setting}` is {value}: use {expected}")]
+    OutOfRange {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// The HTTP client cannot be made.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Http(#[source] reqwest::Error),
+}
+
+impl OpenAiBuilder {
+    pub(super) fn new(model: Arc<str>) -> Self {
+        Self {
+            model,
+            provider: "openai".into(),
+            base_url: None,
+            api_key: None,
+            headers: Vec::new(),
+            stream: true,
+            temperature: None,
+            max_output_tokens: None,
+            price: Price::default(),
+            resilience: ResiliencePolicy::for_model(),
+            idle_timeout: IDLE_TIMEOUT,
+            body: Map::new(),
+            send_back: SEND_BACK.map(str::to_owned).to_vec(),
+        }
+    }
+
+    /// The address before `/chat/completions`; none or blank for OpenAI's own. A slash at the end
+    /// makes no difference.
+    #[must_use]
+    pub fn base_url(mut self, url: impl Into<Option<String>>) -> Self {
+        self.base_url = url.into().filter(|url| !url.trim().is_empty());
+        self
+    }
+
+    /// The API key; none or blank for a provider that wants none. White space around it is dropped.
+    #[must_use]
+    pub fn api_key(mut self, key: impl Into<Option<Secret>>) -> Self {
+        let trimmed = |key: Secret| Secret::new(key.expose().trim());
+        self.api_key = key.into().map(trimmed).filter(|key| !key.expose().is_empty());
+        self
+    }
+
+    /// Who serves the model, for traces; `openai` unless set.
+    #[must_use]
+    pub fn provider(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.provider = name.into();
+        self
+    }
+
+    /// Adds a header to every request, like `OpenAI-Organization`. Its value is kept secret.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Whether answers come in pieces; they do unless set to false.
+    #[must_use]
+    pub fn stream(mut self, stream: bool) -> Self {
+        self.stream = stream;
+        self
+    }
+
+    /// How freely the model picks its words, from 0 to 2; the provider's default unless set.
+    #[must_use]
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.temperature = Some(temperature);
+        self
+    }
+
+    /// The most tokens one reply may have. Sent as `max_completion_tokens` to hosts of OpenAI and
+    /// Azure, whose newer models refuse the older name, and as `max_tokens` to all others.
+    #[must_use]
+    pub fn max_output_tokens(mut self, tokens: u32) -> Self {
+        self.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// What the model costs; nothing unless set.
+    #[must_use]
+    pub fn price(mut self, price: Price) -> Self {
+        self.price = price;
+        self
+    }
+
+    /// Timeouts, retries, breaker, budget, concurrency; [`ResiliencePolicy::for_model`] unless set.
+    /// The client itself only uses the attempt's timeout, as the longest wait for a first byte.
+    #[must_use]
+    pub fn resilience(mut self, policy: ResiliencePolicy) -> Self {
+        self.resilience = policy;
+        self
+    }
+
+    /// The longest silence between two chunks of a stream. Default 30 s.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
+        self
+    }
+
+    /// Adds fields to the body of every request, like `{"seed": 7}`.
+    #[must_use]
+    pub fn body(mut self, fields: Map<String, Value>) -> Self {
+        self.body.extend(fields);
+        self
+    }
+
+    /// Which unknown fields of an earlier reply go back to the provider, in place of
+    /// `reasoning_content`, `reasoning_details` and `extra_content`. Some providers demand them and
+    /// some refuse them; for the latter, give an empty list.
+    #[must_use]
+    pub fn send_back<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
+        self.send_back = fields.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Makes the client. Opens no connection.
+    ///
+    /// # Errors
+    /// [`OpenAiBuildError`] with the first setting that cannot work.
+    pub fn build(self) -> Result<OpenAi, OpenAiBuildError> {
+        if self.model.trim().is_empty() {
+            return Err(OpenAiBuildError::NoModel);
+        }
+        let base_url = self.checked_base_url()?;
+        let headers = self.checked_headers()?;
+        let settings = self.checked_settings(&base_url)?;
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(self.resilience.attempt_timeout)
+            .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .build()
+            .map_err(OpenAiBuildError::Http)?;
+        let stream = self.stream;
+        let client = http.clone();
+        let service = tower::service_fn(move |request| transport::exchange(http.clone(), request, stream));
+        let endpoint = Endpoint::new(base_url.as_str().trim_end_matches('/').to_owned(), headers);
+        let spec = ModelSpec {
+            name: self.model,
+            provider: self.provider,
+            price: self.price,
+            output_tokens_max: self.max_output_tokens,
+            resilience: self.resilience,
+        };
+        Ok(OpenAi {
+            spec: Arc::new(spec),
+            client: Client::build(client, endpoint).with_http_service(service),
+            stream,
+            idle_timeout: self.idle_timeout,
+            settings: Arc::new(settings),
+            send_back: self.send_back.into(),
+            api_key: self.api_key,
+        })
+    }
+
+    fn checked_base_url(&self) -> Result<Url, OpenAiBuildError> {
+        let text = self.base_url.as_deref().unwrap_or(OPENAI_BASE_URL).trim();
+        let wrong = |url: &str, problem: &str| {
+            Err(OpenAiBuildError::BaseUrl { url: url.to_owned(), problem: problem.to_owned() })
+        };
+        let url = match Url::parse(text) {
+            Ok(url) => url,
+            Err(error) => return wrong(text, &error.to_string()),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return wrong(
+                url.host_str().unwrap_or_default(),
+                "it holds a user name or password, set the API key instead",
+            );
+        }
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return wrong(text, "it is no http or https address");
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return wrong(url.path(), "it holds a `?` or `#` part, leave that out");
+        }
+        Ok(url)
+    }
+
+    fn checked_headers(&self) -> Result<HeaderMap, OpenAiBuildError> {
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &self.api_key {
+            let value = format!("Bearer {}", key.expose());
+            headers.insert(AUTHORIZATION, sensitive(&value).ok_or(OpenAiBuildError::ApiKey)?);
+        }
+        for (name, value) in &self.headers {
+            let error = || OpenAiBuildError::Header { name: name.clone() };
+            let parsed: HeaderName = name.parse().map_err(|_| error())?;
+            headers.insert(parsed, sensitive(value.expose()).ok_or_else(error)?);
+        }
+        Ok(headers)
+    }
+
+    fn checked_settings(&self, base_url: &Url) -> Result<Map<String, Value>, OpenAiBuildError> {
+        let out_of_range =
+            |setting, value: String, expected| Err(OpenAiBuildError::OutOfRange { setting, value, expected });
+        if let Some(field) = self.body.keys().find(|field| RESERVED.contains(&field.as_str())) {
+            return Err(OpenAiBuildError::ReservedField { field: field.clone() });
+        }
+        if self.idle_timeout.is_zero() {
+            return out_of_range("idle_timeout", "0s".to_owned(), "a positive length, like 30 s");
+        }
+        let mut settings = self.body.clone();
+        if let Some(temperature) = self.temperature {
+            if !(0.0..=2.0).contains(&temperature) {
+                return out_of_range("temperature", temperature.to_string(), "0 to 2");
+            }
+            settings.insert("temperature".to_owned(), temperature.into());
+        }
+        if let Some(tokens) = self.max_output_tokens {
+            if tokens == 0 {
+                return out_of_range("max_output_tokens", "0".to_owned(), "1 or more");
+            }
+            let host = base_url.host_str().unwrap_or_default();
+            let is_openai = ["api.openai.com", ".openai.azure.com"].iter().any(|end| host.ends_with(end));
+            let name = if is_openai { "max_completion_tokens" } else { "max_tokens" };
+            settings.insert(name.to_owned(), tokens.into());
+        }
+        Ok(settings)
+    }
+}
+
+fn sensitive(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}

@@ -1,0 +1,192 @@
+//! The request, written straight from the conversation: nothing of the history is copied.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use dauntless_contract::{Json, Message, ModelRequest, ToolCall, ToolSpec};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::SendBack;
+
+/// The body of one request.
+pub(crate) struct ChatRequest<'a> {
+    /// The model's name.
+    pub(crate) model: &'a str,
+    /// The conversation and the tools.
+    pub(crate) request: &'a ModelRequest,
+    /// Whether the answer is to come in pieces.
+    pub(crate) stream: bool,
+    /// Everything else, as it goes into the body.
+    pub(crate) settings: &'a Map<String, Value>,
+    /// The fields of earlier replies that go back to the provider.
+    pub(crate) send_back: &'a SendBack,
+}
+
+impl Serialize for ChatRequest<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut body = serializer.serialize_map(None)?;
+        body.serialize_entry("model", self.model)?;
+        body.serialize_entry(
+            "messages",
+            &Messages { history: self.request.history.messages(), send_back: self.send_back },
+        )?;
+        if !self.request.tools.is_empty() {
+            let tools: Vec<Tool<'_>> = self.request.tools.iter().map(|spec| Tool::of(spec)).collect();
+            body.serialize_entry("tools", &tools)?;
+        }
+        body.serialize_entry("stream", &self.stream)?;
+        if self.stream {
+            body.serialize_entry("stream_options", &json!({"include_usage": true}))?;
+        }
+        for (name, value) in self.settings {
+            body.serialize_entry(name, value)?;
+        }
+        body.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: ToolFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct ToolFunction<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> Tool<'a> {
+    fn of(spec: &'a ToolSpec) -> Self {
+        let function =
+            ToolFunction { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
+        Self { r#type: "function", function }
+    }
+}
+
+struct Messages<'a> {
+    history: &'a [Message],
+    send_back: &'a SendBack,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.history.len()))?;
+        for message in self.history {
+            match message {
+                Message::System { text } => {
+                    list.serialize_element(&Plain { role: "system", content: text })?
+                }
+                Message::User { text } => list.serialize_element(&Plain { role: "user", content: text })?,
+                Message::Assistant { text, calls, extra } => {
+                    let extra = Extra::read(extra.as_ref(), self.send_back);
+                    list.serialize_element(&Assistant { text: text.as_deref(), calls, extra })?;
+                }
+                Message::Tool { call_id, name: _, text } => {
+                    list.serialize_element(&Answer { role: "tool", tool_call_id: call_id, content: text })?;
+                }
+            }
+        }
+        list.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Plain<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    role: &'static str,
+    tool_call_id: &'a str,
+    content: &'a str,
+}
+
+struct Assistant<'a> {
+    text: Option<&'a str>,
+    calls: &'a [ToolCall],
+    extra: Extra<'a>,
+}
+
+impl Serialize for Assistant<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut message = serializer.serialize_map(None)?;
+        message.serialize_entry("role", "assistant")?;
+        message.serialize_entry("content", &self.text)?;
+        if !self.calls.is_empty() {
+            let calls: Vec<Call<'_>> = self.calls.iter().map(|call| Call::of(call, &self.extra)).collect();
+            message.serialize_entry("tool_calls", &calls)?;
+        }
+        for (name, value) in &self.extra.message {
+            message.serialize_entry(name, value)?;
+        }
+        message.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: Function<'a>,
+    #[serde(flatten)]
+    extra: Option<&'a BTreeMap<String, &'a RawValue>>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: Cow<'a, str>,
+    arguments: &'a str,
+}
+
+impl<'a> Call<'a> {
+    fn of(call: &'a ToolCall, extra: &'a Extra<'_>) -> Self {
+        let function = Function { name: sendable_name(&call.name), arguments: call.arguments.as_str() };
+        Self { id: &call.id, r#type: "function", function, extra: extra.calls.get(&*call.id) }
+    }
+}
+
+/// The name in a form that every provider takes back.
+///
+/// A name that the model made up may hold anything, and a provider refuses the whole history for it.
+fn sendable_name(name: &str) -> Cow<'_, str> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.len() <= 64 && name.chars().all(legal) {
+        return Cow::Borrowed(name);
+    }
+    let cleaned: String = name.chars().take(64).map(|c| if legal(c) { c } else { '_' }).collect();
+    Cow::Owned(if cleaned.is_empty() { "unnamed".to_owned() } else { cleaned })
+}
+
+/// The fields of one earlier reply that go back: those of the message, and those of each call.
+#[derive(Default)]
+struct Extra<'a> {
+    message: BTreeMap<String, &'a RawValue>,
+    calls: BTreeMap<String, BTreeMap<String, &'a RawValue>>,
+}
+
+impl<'a> Extra<'a> {
+    /// Reads what the assembler kept, and holds it against the list again: another client, with
+    /// another list, may have written this part of the history.
+    fn read(kept: Option<&'a Json>, send_back: &SendBack) -> Self {
+        let fields = kept.and_then(|json| serde_json::from_str(json.as_str()).ok());
+        let Some(mut message) = fields else { return Self::default() };
+        let calls = BTreeMap::remove(&mut message, CALLS_KEY);
+        let mut calls: BTreeMap<String, BTreeMap<String, &'a RawValue>> =
+            calls.and_then(|raw: &'a RawValue| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        let wanted = |name: &String, _: &mut &'a RawValue| send_back.contains(name);
+        message.retain(wanted);
+        calls.values_mut().for_each(|fields| fields.retain(wanted));
+        Self { message, calls }
+    }
+}
+
+/// Where a reply's extra fields keep those of its calls, by id.
+pub(crate) const CALLS_KEY: &str = "tool_calls";
