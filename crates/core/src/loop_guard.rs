@@ -203,9 +203,24 @@ const fn counts(code: FailureCode) -> bool {
         | FailureCode::ToolDown
         | FailureCode::Overloaded
         | FailureCode::TruncatedCall => false,
-        // The rest tells of the call, not of the moment. A code that is added later counts too: one
-        // refusal too many is a hint to the model, one too few an endless loop.
-        _ => true,
+        FailureCode::Unauthenticated
+        | FailureCode::PermissionDenied
+        | FailureCode::QuotaExhausted
+        | FailureCode::Gone
+        | FailureCode::NotFound
+        | FailureCode::NoResults
+        | FailureCode::Ambiguous
+        | FailureCode::Conflict
+        | FailureCode::ToolError
+        | FailureCode::Partial
+        | FailureCode::InvalidArguments
+        | FailureCode::MalformedArguments
+        | FailureCode::UnknownTool
+        | FailureCode::TooLarge
+        | FailureCode::Crashed
+        | FailureCode::OutcomeUnknown
+        | FailureCode::DeniedByOperator
+        | FailureCode::RepeatedFailure => true,
     }
 }
 
@@ -224,8 +239,8 @@ pub fn repeated_failure(call: &Fingerprint, failures: u32, code: FailureCode) ->
 /// What the model is told, in the user's place, when its turns repeat.
 pub fn repetition_nudge(call: &Fingerprint, times: u32) -> Arc<str> {
     format!(
-        "You asked for the same {times} times (`{}`) and got the same result each time. Asking again \
-         changes nothing: use the results you have, try something else, or give your final answer.",
+        "You have asked for the same thing {times} times (`{}`) and got the same result each time. \
+         Asking again changes nothing: use the results you have, try something else, or give your final answer.",
         call.display()
     )
     .into()

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::excerpt::head;
 use crate::toolbox::Toolbox;
 
 /// The mark that opens a call in each family of models, with the beginning of the call behind it
@@ -70,25 +71,29 @@ enum Tools {
 
 fn ends_in_markup(text: &str, toolbox: &Toolbox, tools: Tools) -> bool {
     COMPILED.iter().any(|dialect| {
+        let closed = dialect.closes.find_iter(text).last().map(|closing| closing.end());
+        let prose_from = closed.filter(|end| is_prose(text.get(*end..).unwrap_or_default()));
+        let (mut seen, mut fences) = (0, 0);
         dialect.opens.find_iter(text).any(|opening| {
-            let (before, call) = text.split_at(opening.start());
-            let in_fence = before.matches("```").count() % 2 == 1;
-            let alone = before.trim().is_empty() && tools == Tools::AnyAtTheStart;
-            !in_fence && (alone || names_a_tool(call, toolbox)) && !prose_after(call, &dialect.closes)
+            let start = opening.start();
+            fences += text.get(seen..start).unwrap_or_default().matches("```").count();
+            seen = start;
+            let (before, call) = text.split_at(start);
+            let alone = before.trim_start().is_empty() && tools == Tools::AnyAtTheStart;
+            // A call that opens behind the last closing mark goes on to the end of the text.
+            let ends_the_text = prose_from.is_none_or(|end| end <= start);
+            fences % 2 == 0 && ends_the_text && (alone || names_a_tool(call, toolbox))
         })
     })
 }
 
 fn names_a_tool(call: &str, toolbox: &Toolbox) -> bool {
-    crate::excerpt::head(call, NAME_WITHIN_BYTES)
+    head(call, NAME_WITHIN_BYTES)
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
         .any(|word| toolbox.get(word).is_some())
 }
 
-/// A call that is not closed goes on to the end of the text.
-fn prose_after(call: &str, closes: &Regex) -> bool {
-    let Some(last) = closes.find_iter(call).last() else { return false };
-    let rest = call.get(last.end()..).unwrap_or_default();
+fn is_prose(rest: &str) -> bool {
     let is_word = |word: &&str| word.chars().filter(|c| c.is_alphabetic()).count() > 1;
     rest.split_whitespace().filter(is_word).count() >= WORDS_OF_PROSE
 }

@@ -89,3 +89,9 @@ fn markup_that_is_only_talked_about_is_left_alone() {
     prose("");
     prose("The answer is 4.");
 }
+
+#[test]
+fn a_long_text_full_of_markup_is_read_in_one_pass() {
+    let text = format!("{}and so on it goes", "call:get_time{}\n".repeat(50_000));
+    assert!(!looks_like_call(&text, &toolbox()));
+}

@@ -12,9 +12,12 @@ use serde_json::Value;
 use crate::excerpt::shortened;
 
 const SCHEMA_DEPTH_MAX: usize = 64;
-const SCHEMA_NODES_MAX: usize = 20_000;
+const SCHEMA_PARTS_MAX: usize = 20_000;
 const CHECKS_PER_VALUE_MAX: u64 = 10_000;
 const PATTERN_BACKTRACKS_MAX: usize = 100_000;
+
+const NOT_AT_THE_ROOT: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// Checks a declaration and compiles its schema.
 ///
@@ -25,9 +28,7 @@ pub(super) fn compile(spec: &ToolSpec) -> Result<Validator, String> {
     let schema = &*spec.parameters;
     let refuse = |problem: String| format!("tool `{}`: its parameter schema {problem}", spec.name);
     within_bounds(schema).map_err(refuse)?;
-    if let Some(keyword) =
-        ["allOf", "anyOf", "oneOf", "not", "enum"].into_iter().find(|keyword| schema.get(*keyword).is_some())
-    {
+    if let Some(keyword) = NOT_AT_THE_ROOT.into_iter().find(|keyword| schema.get(*keyword).is_some()) {
         return Err(refuse(format!(
             "has `{keyword}` at its root, which providers refuse: describe one object with `properties`"
         )));
@@ -41,41 +42,34 @@ pub(super) fn compile(spec: &ToolSpec) -> Result<Validator, String> {
         options = options.with_draft(Draft::Draft202012);
     }
     options.build(schema).map_err(|error| {
-        let place = error.instance_path().as_str().to_owned();
-        let place = if place.is_empty() { "its root".to_owned() } else { place };
-        refuse(format!("is not valid at {}: {}", shortened(&place, 200), shortened(&error.to_string(), 300)))
+        let place = match error.instance_path().as_str() {
+            "" => "its root",
+            path => path,
+        };
+        refuse(format!("is not valid at {}: {}", shortened(place, 200), shortened(&error.to_string(), 300)))
     })
 }
 
 /// Walks the whole schema without recursion: bounds first, then nothing else can overflow.
 fn within_bounds(schema: &Value) -> Result<(), String> {
     let mut open = vec![(schema, 1_usize)];
-    let mut nodes = 0_usize;
-    while let Some((node, depth)) = open.pop() {
-        nodes += 1;
+    let mut parts = 0_usize;
+    while let Some((part, depth)) = open.pop() {
+        parts += 1;
         if depth > SCHEMA_DEPTH_MAX {
             return Err(format!("is nested deeper than {SCHEMA_DEPTH_MAX} levels: flatten it"));
         }
-        if nodes > SCHEMA_NODES_MAX {
-            return Err(format!("has more than {SCHEMA_NODES_MAX} parts: make it smaller"));
+        if parts > SCHEMA_PARTS_MAX {
+            return Err(format!("has more than {SCHEMA_PARTS_MAX} parts: make it smaller"));
         }
-        match node {
-            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
-            Value::Object(map) => {
-                for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
-                    if let Some(Value::String(target)) = map.get(keyword)
-                        && !target.starts_with('#')
-                    {
-                        return Err(format!(
-                            "refers to `{}` outside itself: put what it needs under `$defs`",
-                            shortened(target, 200)
-                        ));
-                    }
-                }
-                open.extend(map.values().map(|value| (value, depth + 1)));
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        let mut targets = REFERENCES.into_iter().filter_map(|key| text(part, key));
+        if let Some(target) = targets.find(|target| !target.starts_with('#')) {
+            return Err(format!(
+                "refers to `{}` outside itself: put what it needs under `$defs`",
+                shortened(target, 200)
+            ));
         }
+        open.extend(children(part).map(|child| (child, depth + 1)));
     }
     Ok(())
 }
@@ -83,68 +77,74 @@ fn within_bounds(schema: &Value) -> Result<(), String> {
 /// Refuses a schema whose references multiply: 40 definitions that each name the next one twice
 /// would be checked 2⁴⁰ times for one value.
 fn affordable(root: &Value) -> Result<(), String> {
-    let mut costs: BTreeMap<*const Value, u64> = BTreeMap::new();
-    let mut starts = vec![root];
-    while let Some(start) = starts.pop() {
-        starts.extend(children(start));
-        if start.get("$ref").is_some() && cost(root, start, &mut costs) > CHECKS_PER_VALUE_MAX {
-            return Err(format!(
-                "refers to itself so often that one value would be checked more than \
-                 {CHECKS_PER_VALUE_MAX} times: make it simpler"
-            ));
-        }
+    let mut parts = vec![root];
+    let mut next = 0;
+    while let Some(&part) = parts.get(next) {
+        next += 1;
+        parts.extend(children(part));
+    }
+    let anchors = ["$anchor", "$dynamicAnchor"]
+        .into_iter()
+        .flat_map(|key| parts.iter().filter_map(move |&part| Some((text(part, key)?, part))))
+        .collect();
+    let mut checks = Checks { root, anchors, costs: BTreeMap::new() };
+    if parts.into_iter().any(|part| checks.of(part) > CHECKS_PER_VALUE_MAX) {
+        return Err(format!(
+            "refers to itself so often that one value would be checked more than \
+             {CHECKS_PER_VALUE_MAX} times: make it simpler"
+        ));
     }
     Ok(())
 }
 
-/// How many schemas one value is checked against, counted depth-first without recursion.
-///
-/// A reference back to a schema under way costs nothing: the validator stops there too.
-fn cost(root: &Value, start: &Value, costs: &mut BTreeMap<*const Value, u64>) -> u64 {
-    let known =
-        |costs: &BTreeMap<*const Value, u64>, node| costs.get(&std::ptr::from_ref::<Value>(node)).copied();
-    let mut visits = vec![(start, false)];
-    while let Some((node, entered)) = visits.pop() {
-        if entered {
-            let parts = in_place(root, node).filter_map(|part| known(costs, part));
-            let sum = parts.fold(1, u64::saturating_add);
-            costs.insert(node, sum);
-        } else if known(costs, node).is_none() {
-            costs.insert(node, 0);
-            visits.push((node, true));
-            visits.extend(in_place(root, node).map(|part| (part, false)));
-        }
-    }
-    known(costs, start).unwrap_or_default()
+/// Counts how many schemas one value is checked against.
+struct Checks<'s> {
+    root: &'s Value,
+    anchors: BTreeMap<&'s str, &'s Value>,
+    costs: BTreeMap<*const Value, u64>,
 }
 
-/// The schemas that apply to the same value as `node` does.
-fn in_place<'s>(root: &'s Value, node: &'s Value) -> impl Iterator<Item = &'s Value> {
-    let target = ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter_map(|keyword| {
-        let target = node.get(keyword)?.as_str()?.strip_prefix('#')?;
-        if target.is_empty() || target.starts_with('/') { root.pointer(target) } else { anchor(root, target) }
-    });
-    let one = ["not", "if", "then", "else"].into_iter().filter_map(|keyword| node.get(keyword));
-    let many = ["allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"];
-    target.chain(one).chain(many.into_iter().filter_map(|keyword| node.get(keyword)).flat_map(children))
+impl<'s> Checks<'s> {
+    /// The count for one schema, depth-first without recursion.
+    ///
+    /// A reference back to a schema under way costs nothing: the validator stops there too.
+    fn of(&mut self, start: &'s Value) -> u64 {
+        let mut visits = vec![(start, false)];
+        while let Some((schema, entered)) = visits.pop() {
+            if entered {
+                let sum = self.in_place(schema).map(|part| self.known(part).unwrap_or(0));
+                let sum = sum.fold(1, u64::saturating_add);
+                self.costs.insert(schema, sum);
+            } else if self.known(schema).is_none() {
+                self.costs.insert(schema, 0);
+                visits.push((schema, true));
+                visits.extend(self.in_place(schema).map(|part| (part, false)));
+            }
+        }
+        self.known(start).unwrap_or(0)
+    }
+
+    fn known(&self, schema: &Value) -> Option<u64> {
+        self.costs.get(&std::ptr::from_ref(schema)).copied()
+    }
+
+    /// The schemas that apply to the same value as `schema` does.
+    fn in_place(&self, schema: &'s Value) -> impl Iterator<Item = &'s Value> {
+        let targets = REFERENCES.into_iter().filter_map(|key| {
+            let target = text(schema, key)?.strip_prefix('#')?;
+            self.root.pointer(target).or_else(|| self.anchors.get(target).copied())
+        });
+        let one = ["not", "if", "then", "else"].into_iter().filter_map(|key| schema.get(key));
+        let many = ["allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"];
+        targets.chain(one).chain(many.into_iter().filter_map(|key| schema.get(key)).flat_map(children))
+    }
+}
+
+fn text<'s>(schema: &'s Value, key: &str) -> Option<&'s str> {
+    schema.get(key)?.as_str()
 }
 
 fn children(node: &Value) -> impl Iterator<Item = &Value> {
     let items = node.as_array().into_iter().flatten();
     items.chain(node.as_object().into_iter().flat_map(|map| map.values()))
-}
-
-/// The schema that calls itself by this anchor.
-fn anchor<'s>(root: &'s Value, name: &str) -> Option<&'s Value> {
-    let mut open = vec![root];
-    while let Some(node) = open.pop() {
-        let named = ["$anchor", "$dynamicAnchor"]
-            .into_iter()
-            .any(|keyword| node.get(keyword).and_then(Value::as_str) == Some(name));
-        if named {
-            return Some(node);
-        }
-        open.extend(children(node));
-    }
-    None
 }
