@@ -166,12 +166,9 @@ pub(super) struct LimitsFile {
 /// A tool without code. Exactly one of http and command says what it does.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("required" = ["description"]))]
 pub(super) struct ToolFile {
     /// What it does. The model decides by it.
-    // The schema refuses a missing one; serde lets it pass, so that the rest is checked too.
-    #[serde(default)]
-    #[schemars(extend("title" = "a sentence that says what the tool does", "pattern" = "\\S", "default" = null))]
+    #[schemars(extend("title" = "a sentence that says what the tool does", "pattern" = "\\S"))]
     pub(super) description: String,
     /// What a repetition would do: read_only changes nothing; idempotent may be done twice; keyed
     /// drops repetitions by the idempotency key; verifiable can be asked whether it happened; once

@@ -50,6 +50,7 @@ fn without_null(schema: &mut Schema) {
     }
     if let Some(values) = schema.get("oneOf").and_then(constants) {
         schema.remove("oneOf");
+        schema.insert("type".to_owned(), "string".into());
         schema.insert("enum".to_owned(), values);
     }
     if schema.remove("format") == Some(Value::from("uint32")) {
@@ -57,9 +58,13 @@ fn without_null(schema: &mut Schema) {
     }
 }
 
-/// The values of an enum whose variants each became a branch because they have a description.
+/// The names of an enum whose variants each became a branch because they have a description.
 fn constants(branches: &Value) -> Option<Value> {
-    branches.as_array()?.iter().map(|branch| branch.get("const").cloned()).collect()
+    branches
+        .as_array()?
+        .iter()
+        .map(|branch| branch.get("const").filter(|name| name.is_string()).cloned())
+        .collect()
 }
 
 /// Notes everything that does not fit the schema. Returns the parts that must be left out of the

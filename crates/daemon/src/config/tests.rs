@@ -120,7 +120,8 @@ fn everything_written_arrives() {
                 },
             },
         }
-    "#]].assert_eq(&format!("{:#?}\n", config.tools["order"].spec));
+    "#]]
+    .assert_eq(&format!("{:#?}\n", config.tools["order"].spec));
 }
 
 #[test]
@@ -220,7 +221,8 @@ fn text_that_is_not_toml_is_reported_where_it_breaks() {
           4 | [model]
             |  ^^^^^
         dauntless.toml: 3 mistakes
-    "#]].assert_eq(&format!("{}\n", read(text).expect_err("mistakes")));
+    "#]]
+    .assert_eq(&format!("{}\n", read(text).expect_err("mistakes")));
 }
 
 #[test]
@@ -232,26 +234,35 @@ fn a_file_that_cannot_be_read_is_a_report_too() {
 
 #[test]
 fn an_empty_file_says_what_it_needs() {
-    check(read(""), expect![[r#"
+    check(
+        read(""),
+        expect![[r#"
         agents: missing; expected at least one agent, as a table [agents.NAME]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_unknown_key_names_the_nearest_or_all_there_are() {
-    check(smallest_with("[telemetry]\notlp_endpont = \"http://h\"\ncolour = 1\n[tolls]\n"), expect![[r#"
+    check(
+        smallest_with("[telemetry]\notlp_endpont = \"http://h\"\ncolour = 1\n[tolls]\n"),
+        expect![[r#"
         telemetry.otlp_endpont: unknown key; did you mean `otlp_endpoint`?
         telemetry.colour: unknown key; known here: otlp_endpoint, service_name
         tolls: unknown key; did you mean `tools`?
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_key_that_belongs_one_table_below_is_recognised() {
-    check(tool(&format!("attempts = 3\nopen_for = \"1s\"\n{HTTP}")), expect![[r#"
+    check(
+        tool(&format!("attempts = 3\nopen_for = \"1s\"\n{HTTP}")),
+        expect![[r#"
         tools.order.attempts: unknown key; did you mean `retry.attempts`?
         tools.order.open_for: unknown key; did you mean `breaker.open_for`?
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -269,7 +280,9 @@ fn a_value_of_another_kind_is_told_in_plain_words() {
         breaker = { failure_ratio = 0, min_calls = 99999999999999999999 }
         budget = 10
     "#;
-    check(tool(&format!("{lines}{HTTP}")), expect![[r#"
+    check(
+        tool(&format!("{lines}{HTTP}")),
+        expect![[r#"
         tools.order.effect: expected "read_only", "idempotent", "keyed", "verifiable" or "once", found true
         tools.order.timeout: expected a text in quotes, found 2026-11-29
         tools.order.deadline: expected a length of time like "5s", found 5
@@ -284,7 +297,8 @@ fn a_value_of_another_kind_is_told_in_plain_words() {
         tools.order.breaker.failure_ratio: expected a number above 0 and up to 1, found 0
         tools.order.breaker.min_calls: expected a whole number of at most 18 digits, found 99999999999999999999
         tools.order.budget: expected a table, found 10
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -321,40 +335,58 @@ fn a_length_and_a_size_are_shown_in_the_largest_unit_that_is_exact() {
 
 #[test]
 fn a_timeout_must_fit_into_the_deadline_but_a_default_gives_way() {
-    check(tool(&format!("timeout = \"30s\"\ndeadline = \"20s\"\n{HTTP}")), expect![[r#"
+    check(
+        tool(&format!("timeout = \"30s\"\ndeadline = \"20s\"\n{HTTP}")),
+        expect![[r#"
         tools.order.timeout: expected at most the deadline, "20s", found "30s"
-    "#]]);
-    check(tool(&format!("timeout = \"90s\"\n{HTTP}")), expect![[r#"
+    "#]],
+    );
+    check(
+        tool(&format!("timeout = \"90s\"\n{HTTP}")),
+        expect![[r#"
         tools.order.timeout: expected at most the default deadline, "1m", found "90s"
-    "#]]);
+    "#]],
+    );
     let config = tool(&format!("deadline = \"5s\"\n{HTTP}")).expect("it is right");
     assert_eq!(config.tools["order"].spec.resilience.attempt_timeout, Duration::from_secs(5));
 }
 
 #[test]
 fn a_start_above_its_cap_is_refused() {
-    check(tool(&format!("retry.base = \"30s\"\nbreaker.open_cap = \"1s\"\n{HTTP}")), expect![[r#"
+    check(
+        tool(&format!("retry.base = \"30s\"\nbreaker.open_cap = \"1s\"\n{HTTP}")),
+        expect![[r#"
         tools.order.retry.base: expected at most `cap`, "20s", found "30s"
         tools.order.breaker.open_cap: expected at least `open_for`, "5s", found "1s"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_silence_longer_than_the_timeout_is_never_noticed_and_refused() {
     let text = SMALLEST.replace("[agents", "timeout = \"20s\"\nidle_timeout = \"25s\"\n[agents");
-    check(read(&text), expect![[r#"
+    check(
+        read(&text),
+        expect![[r#"
         model.idle_timeout: expected at most the timeout, "20s", found "25s"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_tool_does_exactly_one_thing() {
-    check(tool(""), expect![[r#"
+    check(
+        tool(""),
+        expect![[r#"
         tools.order: expected a table [http] or [command], which says what the tool does, found neither
-    "#]]);
-    check(tool(&format!("{HTTP}command.argv = [\"df\"]\n")), expect![[r#"
+    "#]],
+    );
+    check(
+        tool(&format!("{HTTP}command.argv = [\"df\"]\n")),
+        expect![[r#"
         tools.order: expected one of the tables [http] and [command], found both
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -370,20 +402,27 @@ tools = ["order"]
 [agents.b]
 instructions = ""
 "#;
-    check(read(text), expect![[r#"
+    check(
+        read(text),
+        expect![[r#"
         agents.a.model: expected the name of a model in this file, found "cheep"; did you mean "cheap"?
         agents.a.tools[0]: expected the name of a tool in this file, found "order"; there is none in this file
         agents.b.model: missing; expected the name of a model, because there is no [model] for all agents
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_tool_with_a_mistake_is_still_known_to_its_agents() {
     let text = SMALLEST.to_owned() + "tools = [\"order\"]\n[tools.order]\ntimeout = 5\n";
-    check(read(&text), expect![[r#"
-        tools.order.description: missing; expected a sentence that says what the tool does
-        tools.order.timeout: expected a length of time like "5s", found 5
-    "#]]);
+    check(
+        read(&text),
+        expect![[r#"
+            tools.order.description: missing; expected a sentence that says what the tool does
+            tools.order: expected a table [http] or [command], which says what the tool does, found neither
+            tools.order.timeout: expected a length of time like "5s", found 5
+        "#]],
+    );
 }
 
 #[test]
@@ -392,44 +431,65 @@ fn names_are_such_that_every_provider_takes_them() {
         "[tools.\"orders/look.up\"]\ndescription = \" \"\n{HTTP}[tools.{}]\ndescription = \"x\"\n{HTTP}[models.default]\nprovider = \"openai\"\nname = \"m\"\n",
         "x".repeat(65)
     );
-    check(smallest_with(&text), expect![[r#"
+    check(
+        smallest_with(&text),
+        expect![[r#"
         tools."orders/look.up": expected a name of 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, found "orders/look.up"
         tools."orders/look.up".description: expected a sentence that says what the tool does, found " "
         tools.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx: expected a name of 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
         models.default: expected another name, for [model] is already called "default", found "default"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_schema_must_be_an_object_and_json_schema() {
-    check(tool(&format!("parameters = {{ type = \"string\" }}\n{HTTP}")), expect![[r#"
+    check(
+        tool(&format!("parameters = {{ type = \"string\" }}\n{HTTP}")),
+        expect![[r#"
         tools.order.parameters: expected a schema whose root is `type = "object"`, found "string"
-    "#]]);
-    check(tool(&format!("parameters = {{ anyOf = [{{ type = \"object\" }}] }}\n{HTTP}")), expect![[r#"
+    "#]],
+    );
+    check(
+        tool(&format!("parameters = {{ anyOf = [{{ type = \"object\" }}] }}\n{HTTP}")),
+        expect![[r#"
         tools.order.parameters: expected a schema whose root is `type = "object"`, found no type
         tools.order.parameters.anyOf: providers refuse this at the root of a tool's schema; describe one object
-    "#]]);
+    "#]],
+    );
     let lines =
         "parameters = { type = \"object\", required = \"id\", properties = { id = { type = \"text\" } } }\n";
-    check(tool(&format!("{lines}{HTTP}")), expect![[r#"
+    check(
+        tool(&format!("{lines}{HTTP}")),
+        expect![[r#"
         tools.order.parameters.required: not JSON Schema: "id" is not of type "array"
         tools.order.parameters.properties.id.type: expected one of "string", "number", "integer", "boolean", "object", "array", "null" or a list of them, found "text"
-    "#]]);
+    "#]],
+    );
     let lines = "parameters = { type = \"object\", properties = { id = { \"$ref\" = \"https://evil.example/s\" } } }\n";
-    check(tool(&format!("{lines}{HTTP}")), expect![[r##"
+    check(
+        tool(&format!("{lines}{HTTP}")),
+        expect![[r##"
         tools.order.parameters: a `$ref` must point into the same schema, like "#/$defs/NAME"
-    "##]]);
+    "##]],
+    );
     let lines = "parameters = { type = \"object\", properties = { id = { pattern = \"(\" } } }\n";
-    check(tool(&format!("{lines}{HTTP}")), expect![[r#"
+    check(
+        tool(&format!("{lines}{HTTP}")),
+        expect![[r#"
         tools.order.parameters.properties.id.pattern: not JSON Schema: "(" is not a "regex"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_limit_in_usd_needs_a_price() {
-    check(smallest_with("limits.usd = 0.5\n"), expect![[r#"
+    check(
+        smallest_with("limits.usd = 0.5\n"),
+        expect![[r#"
         agents.support.limits.usd: expected `price` on model "default", without which this limit is never reached, found none; a free model has a price of 0.0
-    "#]]);
+    "#]],
+    );
     let free = SMALLEST
         .replace("[agents", "price = { input_usd_per_million = 0, output_usd_per_million = 0 }\n[agents");
     assert!(read(&format!("{free}limits.usd = 0.5\n")).is_ok());
@@ -522,17 +582,23 @@ fn a_secret_is_not_shown_where_the_text_is_not_even_toml() {
 
 #[test]
 fn a_pattern_to_mask_must_compile_and_leave_something_unmasked() {
-    check(smallest_with("[redact]\npatterns = [\"ORD-[0-9]+\", \"(\", \"x*\"]\n"), expect![[r#"
+    check(
+        smallest_with("[redact]\npatterns = [\"ORD-[0-9]+\", \"(\", \"x*\"]\n"),
+        expect![[r#"
         redact.patterns[1]: expected a regular expression, found "("; unclosed group
         redact.patterns[2]: expected a pattern that does not match the empty text, found "x*"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_address_is_http_with_a_host() {
-    check(smallest_with("[telemetry]\notlp_endpoint = \"127.0.0.1:4318\"\n"), expect![[r#"
+    check(
+        smallest_with("[telemetry]\notlp_endpoint = \"127.0.0.1:4318\"\n"),
+        expect![[r#"
         telemetry.otlp_endpoint: expected an address like "http://127.0.0.1:4318", found "127.0.0.1:4318"; it begins with http:// or https:// and names a host
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -648,9 +714,12 @@ fn what_an_adapter_refuses_joins_the_report() {
 
 #[test]
 fn what_only_the_adapters_type_refuses_names_its_table() {
-    check(tool("command = { argv = [\"df\"], stop_grace = \"soon\" }\n"), expect![[r#"
+    check(
+        tool("command = { argv = [\"df\"], stop_grace = \"soon\" }\n"),
+        expect![[r#"
         tools.order.command: `soon` is no length of time: write "500ms", "5s" or "2m"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -151,7 +151,7 @@ impl JsonSchema for HttpUrl {
             "title": "an address like \"http://127.0.0.1:4318\"",
             "patternErrorMessage": "it begins with http:// or https:// and names a host",
             "type": "string",
-            "pattern": "^https?://[A-Za-z0-9_.\\[\\]:-]+(/[^\\s?#]*)?$",
+            "pattern": "^https?://[A-Za-z0-9\\[][A-Za-z0-9_.\\[\\]:-]*(/[^\\s?#]*)?$",
         })
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use dauntless_contract::{AgentSpec, MicroUsd, RunLimits, Tokens};
 
-use super::super::document::join;
-use super::super::file::{AgentFile, LimitsFile};
-use super::super::shape::nearest;
-use super::super::{AgentConfig, DEFAULT_MODEL, ModelConfig};
 use super::Resolver;
+use crate::config::document::join;
+use crate::config::file::{AgentFile, LimitsFile};
+use crate::config::shape::nearest;
+use crate::config::{AgentConfig, DEFAULT_MODEL, ModelConfig};
 
 impl Resolver<'_, '_> {
     pub(super) fn agents(
@@ -112,7 +112,7 @@ impl Resolver<'_, '_> {
         if !models.contains_key(model) || self.document.get(&join(&table, "price")).is_some() {
             return;
         }
-        let own = join(pointer, "limits/usd").replace("~1", "/");
+        let own = format!("{pointer}/limits/usd");
         let Some(at) = [own.as_str(), "/limits/usd"].into_iter().find(|at| self.document.get(at).is_some())
         else {
             return;

@@ -83,7 +83,7 @@ impl Resolver<'_, '_> {
                 Value::Object(map) => {
                     rest.extend(map.iter().map(|(key, value)| (join(&pointer, key), value)));
                 }
-                _ => {}
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
         for pointer in found {
@@ -164,7 +164,7 @@ fn last(pointer: &str) -> &str {
 
 /// A known shape anywhere but in a pattern, or a value written out in a header that carries one.
 fn is_literal_secret(pointer: &str, text: &str) -> bool {
-    let is_header = pointer.split('/').rev().nth(1) == Some("headers");
+    let is_header = pointer.starts_with("/tools/") && pointer.contains("/http/headers/");
     let written_out = !text.contains(['$', '{']) && !text.is_empty();
     !pointer.starts_with("/redact/")
         && (secret::is_in(text) || is_header && written_out && secret::is_named_by(last(pointer)))

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use dauntless_contract::{MicroUsd, ModelSpec, Price, ResiliencePolicy};
 
-use super::super::document::join;
-use super::super::file::{ModelFile, Provider};
-use super::super::{ClientConfig, DEFAULT_MODEL, ModelConfig};
 use super::Resolver;
+use crate::config::document::join;
+use crate::config::file::{ModelFile, Provider};
+use crate::config::{ClientConfig, DEFAULT_MODEL, ModelConfig};
 
 impl Resolver<'_, '_> {
     pub(super) fn models(

@@ -8,10 +8,10 @@ use dauntless_contract::{ResiliencePolicy, ToolSpec};
 use dauntless_tools::ToolConfigError;
 use serde_json::{Value, json};
 
-use super::super::document::join;
-use super::super::file::ToolFile;
-use super::super::{ToolAction, ToolConfig, parameters};
 use super::Resolver;
+use crate::config::document::join;
+use crate::config::file::ToolFile;
+use crate::config::{ToolAction, ToolConfig, parameters};
 
 impl Resolver<'_, '_> {
     pub(super) fn tools(
@@ -19,6 +19,9 @@ impl Resolver<'_, '_> {
         tools: BTreeMap<String, ToolFile>,
         refuses: &mut dyn FnMut(&ToolConfig) -> Vec<ToolConfigError>,
     ) -> BTreeMap<Arc<str>, ToolConfig> {
+        for name in self.document.names("/tools") {
+            self.one_action(&join("/tools", &name));
+        }
         let mut resolved = BTreeMap::new();
         for (name, file) in tools {
             let pointer = join("/tools", &name);
@@ -29,6 +32,20 @@ impl Resolver<'_, '_> {
             resolved.insert(name.into(), tool);
         }
         resolved
+    }
+
+    fn one_action(&mut self, pointer: &str) {
+        let is_written = |key: &str| self.document.get(&join(pointer, key)).is_some();
+        match (is_written("http"), is_written("command")) {
+            (true, false) | (false, true) => {}
+            (false, false) => {
+                let expected = "a table [http] or [command], which says what the tool does";
+                self.document.wrong_found(pointer, expected, "neither", None);
+            }
+            (true, true) => {
+                self.document.wrong_found(pointer, "one of the tables [http] and [command]", "both", None);
+            }
+        }
     }
 
     fn tool(&mut self, pointer: &str, name: &str, file: ToolFile) -> Option<ToolConfig> {
@@ -44,17 +61,6 @@ impl Resolver<'_, '_> {
             budget: file.budget.into(),
         };
         self.caps(pointer, &resilience);
-        let is_written = |key: &str| self.document.get(&join(pointer, key)).is_some();
-        match (is_written("http"), is_written("command")) {
-            (true, false) | (false, true) => {}
-            (false, false) => {
-                let expected = "a table [http] or [command], which says what the tool does";
-                self.document.wrong_found(pointer, expected, "neither", None);
-            }
-            (true, true) => {
-                self.document.wrong_found(pointer, "one of the tables [http] and [command]", "both", None);
-            }
-        }
         let action = file.http.map(ToolAction::Http).or_else(|| file.command.map(ToolAction::Command));
         let spec = ToolSpec {
             effect: file.effect,
