@@ -758,7 +758,7 @@ fn every_key_of_the_schema_is_in_the_example() {
     let all: String =
         EXAMPLE.lines().map(|line| format!("{}\n", uncommented(uncommented(line, "#e.g. "), "#"))).collect();
     let dir = Scratch::new("example");
-    dir.write("auditor.md", "Look twice.");
+    dir.write("translator.md", "Keep the tone.");
     dir.write("disk.schema.json", r#"{ "type": "object" }"#);
     parse(&all, "dauntless.example.toml", &dir.0).unwrap_or_else(|report| panic!("{report}"));
     let written = toml::from_str::<Value>(&all).expect("it was read before");
