@@ -58,7 +58,8 @@ pub struct OpenAi {
     idle_timeout: Duration,
     settings: Arc<Map<String, Value>>,
     send_back: Arc<[String]>,
-    api_key: Option<Secret>,
+    /// The key and the values of headers: what no failure may show.
+    secrets: Arc<[Secret]>,
 }
 
 impl OpenAi {
@@ -71,7 +72,8 @@ impl OpenAi {
         let body = self.body(request);
         // `async-openai` logs bodies that it cannot read; nobody listens in here.
         let chat = self.client.chat();
-        match chat.create_byot(&body).with_subscriber(NoSubscriber::default()).await {
+        let exchange = chat.create_byot(&body).with_subscriber(NoSubscriber::default());
+        match self.in_time(exchange).await? {
             Ok(body) => self.whole(ctx, request, body),
             Err(error) => self.failed(ctx, request, error),
         }
@@ -79,25 +81,23 @@ impl OpenAi {
 
     async fn streamed(&self, ctx: &ModelCtx, request: &ModelRequest) -> Result<ModelReply, Failure> {
         let body = self.body(request);
-        let mut chunks = match self.client.chat().create_stream_byot::<_, Box<RawValue>>(&body).await {
+        let chat = self.client.chat();
+        let mut chunks = match self.in_time(chat.create_stream_byot::<_, Box<RawValue>>(&body)).await? {
             Ok(chunks) => chunks,
             Err(error) => return self.failed(ctx, request, error),
         };
         let mut assembler = Assembler::default();
         loop {
             // Until the first chunk a model may think; only then is silence a stall.
-            let next = if assembler.has_choice() {
-                tokio::time::timeout(self.idle_timeout, chunks.next()).await
-            } else {
-                Ok(chunks.next().await)
-            };
-            let chunk = match next {
+            let patience =
+                if assembler.has_choice() { self.idle_timeout } else { self.spec.resilience.attempt_timeout };
+            let chunk = match tokio::time::timeout(patience, chunks.next()).await {
                 Ok(Some(Ok(chunk))) => chunk,
                 // What breaks after the end breaks nothing.
                 Ok(None | Some(Err(_))) | Err(_) if assembler.has_end() => break,
                 Ok(Some(Err(error))) => return Err(self.reporter().of_stream(&error)),
                 Ok(None) => return Err(self.reporter().cut_off()),
-                Err(_) => return Err(self.reporter().stalled(self.idle_timeout)),
+                Err(_) => return Err(self.reporter().stalled(patience)),
             };
             let packet = Packet::read(&chunk, &self.send_back);
             if let Some(error) = &packet.error {
@@ -111,6 +111,12 @@ impl OpenAi {
             assembler.push(packet);
         }
         self.finish(assembler, request)
+    }
+
+    /// Waits no longer than an attempt may take, for those who call without a runtime.
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        let patience = self.spec.resilience.attempt_timeout;
+        tokio::time::timeout(patience, work).await.map_err(|_| self.reporter().late(patience))
     }
 
     /// Reads a body that came in one piece.
@@ -189,7 +195,7 @@ impl OpenAi {
     }
 
     fn reporter(&self) -> Reporter<'_> {
-        Reporter { model: &self.spec.name, api_key: self.api_key.as_ref() }
+        Reporter { model: &self.spec.name, secrets: &self.secrets }
     }
 }
 
@@ -219,7 +225,6 @@ impl fmt::Debug for OpenAi {
             .field("spec", &self.spec)
             .field("stream", &self.stream)
             .field("idle_timeout", &self.idle_timeout)
-            .field("api_key", &self.api_key)
             .finish_non_exhaustive()
     }
 }

@@ -174,7 +174,7 @@ impl OpenAiBuilder {
     }
 
     /// Timeouts, retries, breaker, budget, concurrency; [`ResiliencePolicy::for_model`] unless set.
-    /// The client itself only uses the attempt's timeout, as the longest wait for a first byte.
+    /// Of it the client itself only keeps the attempt's timeout, up to the first chunk of a stream.
     #[must_use]
     pub fn resilience(mut self, policy: ResiliencePolicy) -> Self {
         self.resilience = policy;
@@ -217,7 +217,6 @@ impl OpenAiBuilder {
         let settings = self.checked_settings(&base_url)?;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(self.resilience.attempt_timeout)
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
             .build()
@@ -240,7 +239,11 @@ impl OpenAiBuilder {
             idle_timeout: self.idle_timeout,
             settings: Arc::new(settings),
             send_back: self.send_back.into(),
-            api_key: self.api_key,
+            secrets: self
+                .api_key
+                .into_iter()
+                .chain(self.headers.into_iter().map(|(_, value)| value))
+                .collect(),
         })
     }
 

@@ -1,5 +1,5 @@
 //! Turns what went wrong with a request into a failure: the kind by a table of statuses and codes,
-//! the words for people, and the raw cause for the operator's log, without the API key.
+//! the words for people, and the raw cause for the operator's log, without secrets.
 
 use std::error::Error;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn speaks_of_quota(error: &WireError) -> bool {
 #[derive(Clone, Copy)]
 pub(super) struct Reporter<'a> {
     pub(super) model: &'a str,
-    pub(super) api_key: Option<&'a Secret>,
+    pub(super) secrets: &'a [Secret],
 }
 
 impl Reporter<'_> {
@@ -138,10 +138,18 @@ impl Reporter<'_> {
         Failure::connection_failed(text).effect(EffectState::Unknown)
     }
 
-    /// The stream went silent.
-    pub(super) fn stalled(self, idle: Duration) -> Failure {
+    /// No answer within an attempt's time.
+    pub(super) fn late(self, patience: Duration) -> Failure {
         Failure::timeout(format!(
-            "Model `{}` fell silent for {idle:?} in the middle of its answer.",
+            "The provider of model `{}` did not answer within {patience:?}.",
+            self.model
+        ))
+    }
+
+    /// The stream went silent.
+    pub(super) fn stalled(self, silence: Duration) -> Failure {
+        Failure::timeout(format!(
+            "The answer of model `{}` stalled: nothing came for {silence:?}.",
             self.model
         ))
     }
@@ -166,8 +174,6 @@ impl Reporter<'_> {
                 let failure = if error.is_connect() {
                     Failure::connection_failed(format!("No connection to the provider of model `{model}`."))
                         .hint("Check the base URL and the network.")
-                } else if error.is_timeout() {
-                    Failure::timeout(format!("The provider of model `{model}` did not answer in time."))
                 } else {
                     self.cut_off()
                 };
@@ -201,9 +207,9 @@ impl Reporter<'_> {
         failure.source(self.masked(cause, SOURCE_BYTES_MAX))
     }
 
-    /// The text without the key, cut at a character. The key goes first: half a key is a secret too.
+    /// The text without secrets, cut at a character. They go first: half a key is a secret too.
     fn masked(self, text: &str, bytes_max: usize) -> String {
-        let text = self.api_key.map_or(text.into(), |key| key.mask(text));
+        let text = self.secrets.iter().fold(text.to_owned(), |text, secret| secret.mask(text));
         let cut = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let (head, rest) = text.split_at(cut);
         if rest.is_empty() { head.to_owned() } else { format!("{head}… ({} bytes more)", rest.len()) }

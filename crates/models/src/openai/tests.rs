@@ -23,7 +23,7 @@ fn builder(server: &Server) -> OpenAiBuilder {
     OpenAi::builder("m-1")
         .base_url(server.base_url.clone())
         .api_key(Secret::new(KEY))
-        .idle_timeout(Duration::from_millis(100))
+        .idle_timeout(Duration::from_millis(200))
 }
 
 fn ctx() -> ModelCtx {
@@ -183,7 +183,7 @@ async fn a_piece_that_is_no_json_spoils_the_stream() {
 async fn silence_in_the_middle_of_a_stream_is_a_timeout() {
     let piece = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
     let failure = call(true, Answer::stream(&[piece]).then_stall()).await.unwrap_err();
-    expect!["timeout: Model `m-1` fell silent for 100ms in the middle of its answer."]
+    expect!["timeout: The answer of model `m-1` stalled: nothing came for 200ms."]
         .assert_eq(&failure.to_string());
     assert_eq!(failure.effect, EffectState::Unknown);
 }
@@ -191,11 +191,17 @@ async fn silence_in_the_middle_of_a_stream_is_a_timeout() {
 #[tokio::test]
 async fn silence_before_an_answer_is_a_timeout() {
     let server = Server::start(vec![Answer::silence()]).await;
-    let resilience =
+    let hurried =
         ResiliencePolicy { attempt_timeout: Duration::from_millis(100), ..ResiliencePolicy::for_model() };
-    let model = builder(&server).resilience(resilience).build().unwrap();
+    let model = builder(&server).resilience(hurried.clone()).build().unwrap();
     let failure = model.call(ctx(), request()).await.unwrap_err();
-    expect!["timeout: The provider of model `m-1` did not answer in time."].assert_eq(&failure.to_string());
+    expect!["timeout: The provider of model `m-1` did not answer within 100ms."]
+        .assert_eq(&failure.to_string());
+
+    let server = Server::start(vec![Answer::stream(&[]).then_stall()]).await;
+    let failure =
+        builder(&server).resilience(hurried).build().unwrap().call(ctx(), request()).await.unwrap_err();
+    assert_eq!(failure.code, FailureCode::Timeout, "{failure}");
 }
 
 #[tokio::test]
@@ -277,6 +283,34 @@ async fn a_page_in_place_of_an_answer_is_kept_for_the_operator_alone() {
     assert!(!good_status.message.contains("internal"));
 }
 
+/// Counts what is logged.
+struct Counter(Arc<Mutex<usize>>);
+
+impl tracing::Subscriber for Counter {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        *self.0.lock().unwrap() += usize::from(*event.metadata().level() == tracing::Level::ERROR);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_json_is_not_logged() {
+    let errors = Arc::new(Mutex::new(0));
+    let _guard = tracing::subscriber::set_default(Counter(Arc::clone(&errors)));
+    tracing::error!("the counter counts");
+    call(false, Answer::new("200 OK", &[], "<html>a person's words</html>")).await.unwrap_err();
+    assert_eq!(*errors.lock().unwrap(), 1);
+}
+
 #[tokio::test]
 async fn llama_cpp_says_too_large_in_its_own_way() {
     let body = r#"{"error":{"code":400,"message":"request (5010 tokens) exceeds the available context size","type":"exceed_context_size_error","n_ctx":2048}}"#;
@@ -294,6 +328,10 @@ async fn a_key_that_a_provider_repeats_is_shown_to_nobody() {
     let long = format!("{}{KEY}{}", "x".repeat(2040), "y".repeat(5000));
     let cut = failure("400 x", &[], &long).await.source.unwrap();
     assert!(cut.len() < 2100 && !cut.contains("sk-"), "{cut}");
+    let server = Server::start(vec![Answer::new("500 x", &[], "x-gateway-key: canary-in-a-header")]).await;
+    let model = builder(&server).header("x-gateway-key", "canary-in-a-header").build().unwrap();
+    let failure = model.call(ctx(), request()).await.unwrap_err();
+    assert_eq!(failure.source.as_deref(), Some("HTTP 500, request id none: x-gateway-key: ***"));
 }
 
 #[tokio::test]
