@@ -229,6 +229,107 @@ fn bare_pieces_that_share_a_chunk_are_in_doubt() {
 }
 
 #[test]
+fn a_bare_piece_is_in_doubt_where_other_calls_have_numbers() {
+    let reply = fragments(vec![
+        json!([entry(0, json!("a"), json!("f"), json!("{"))]),
+        json!([entry(1, json!("b"), json!("g"), json!("{"))]),
+        json!([{"function": {"arguments": "}"}}]),
+    ]);
+    check(
+        &reply,
+        expect![[r#"
+            a f {  !! a piece of arguments came that fits no call
+            b g {  !! a piece of arguments came that fits no call
+        "#]],
+    );
+}
+
+#[test]
+fn a_piece_whose_number_and_id_name_different_calls_is_in_doubt() {
+    let reply = fragments(vec![
+        json!([entry(0, json!("a"), json!("f"), json!("{"))]),
+        json!([entry(1, json!("b"), json!("g"), json!("{"))]),
+        json!([entry(0, json!("b"), Value::Null, json!("}"))]),
+    ]);
+    check(
+        &reply,
+        expect![[r#"
+            a f {  !! pieces with different ids came under one number
+            b g {  !! pieces with different ids came under one number
+        "#]],
+    );
+}
+
+#[test]
+fn one_id_under_two_numbers_is_two_calls_unless_the_first_is_half_written() {
+    let closed = fragments(vec![
+        json!([entry(0, json!("a"), json!("f"), json!("{\"q\":1}"))]),
+        json!([entry(1, json!("a"), json!("f"), json!("{\"q\":2}"))]),
+    ]);
+    check(
+        &closed,
+        expect![[r#"
+            a f {"q":1}
+            call_1 f {"q":2}
+        "#]],
+    );
+    let half_written = fragments(vec![
+        json!([entry(0, json!("a"), json!("f"), json!("{\"q\":"))]),
+        json!([entry(1, json!("a"), json!("f"), json!("1}"))]),
+    ]);
+    check(
+        &half_written,
+        expect![[r#"
+            a f {"q":  !! pieces with one id came under different numbers
+            call_1 f 1}  !! pieces with one id came under different numbers
+        "#]],
+    );
+    let without_a_name = fragments(vec![
+        json!([entry(0, json!("a"), json!("f"), json!("{\"q\":"))]),
+        json!([entry(1, json!("a"), Value::Null, json!("1}"))]),
+    ]);
+    check(
+        &without_a_name,
+        expect![[r#"
+            a f {"q":1}
+        "#]],
+    );
+}
+
+#[test]
+fn an_id_may_come_late_without_any_numbers() {
+    let beside_the_name = fragments(vec![
+        json!([{"function": {"name": "f"}}]),
+        json!([{"id": "a", "function": {"name": "f", "arguments": "{}"}}]),
+    ]);
+    let beside_the_arguments = fragments(vec![
+        json!([{"function": {"name": "f"}}]),
+        json!([{"id": "a", "function": {"arguments": "{}"}}]),
+    ]);
+    assert_eq!(beside_the_name, beside_the_arguments);
+    check(
+        &beside_the_name,
+        expect![[r#"
+            a f {}
+        "#]],
+    );
+}
+
+#[test]
+fn a_whole_call_that_is_said_again_is_one_call() {
+    let reply = fragments(vec![
+        json!([entry(0, json!("a"), json!("f"), json!("{\"q\":1}"))]),
+        json!([entry(0, json!("a"), json!("f"), json!("{\"q\":1}"))]),
+    ]);
+    check(
+        &reply,
+        expect![[r#"
+            a f {"q":1}
+        "#]],
+    );
+}
+
+#[test]
 fn a_name_may_come_in_pieces_or_with_every_piece() {
     let pieces = fragments(vec![
         json!([entry(0, json!("a"), json!("get_"), Value::Null)]),
