@@ -15,7 +15,6 @@ use crate::Json;
 /// What kind of failure it is. Stable and machine-readable; the name is what the model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum FailureCode {
     /// Asked too often; often with a time to come back.
     RateLimited,
@@ -245,11 +244,11 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Arc<str>>,
     /// Problems by field.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub details: Vec<FieldProblem>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub details: Box<[FieldProblem]>,
     /// What else could have been meant.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub candidates: Vec<Arc<str>>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub candidates: Box<[Arc<str>]>,
     /// How long the other side asked us to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
@@ -339,8 +338,8 @@ impl Failure {
             code,
             message: message.into(),
             hint: None,
-            details: Vec::new(),
-            candidates: Vec::new(),
+            details: Box::default(),
+            candidates: Box::default(),
             retry_after: None,
             effect,
             schema: None,
@@ -377,14 +376,15 @@ impl Failure {
         expected: impl Into<Arc<str>>,
         got: impl Into<Arc<str>>,
     ) -> Self {
-        self.details.push(FieldProblem { path: path.into(), expected: expected.into(), got: got.into() });
+        let problem = FieldProblem { path: path.into(), expected: expected.into(), got: got.into() };
+        self.details = self.details.into_iter().chain([problem]).collect();
         self
     }
 
     /// Names what else could have been meant.
     #[must_use]
     pub fn candidates<T: Into<Arc<str>>>(mut self, candidates: impl IntoIterator<Item = T>) -> Self {
-        self.candidates.extend(candidates.into_iter().map(Into::into));
+        self.candidates = self.candidates.into_iter().chain(candidates.into_iter().map(Into::into)).collect();
         self
     }
 

@@ -1,7 +1,9 @@
-//! The composition root: configuration, wiring, telemetry.
+//! The composition root: configuration, wiring, telemetry, and the rehearsal.
 //!
 //! Everything here is about a process: what it is told in a file, what it puts together from that,
 //! and what it says about itself. Nothing here decides what a run does next.
 
 pub mod config;
+pub mod rehearsal;
 pub mod telemetry;
+pub mod wiring;

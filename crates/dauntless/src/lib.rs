@@ -1,21 +1,81 @@
 //! Tools fail; the agent must not: an actor-based runtime for agents, as one crate to depend on.
 //!
-//! It exists so that an application names one crate and finds what it needs at the top level.
-//! It decides nothing and holds no policy: what a tool is stands in [`tool_fn`] and [`tool`](macro@tool),
-//! the words it speaks in come from `dauntless-contract`.
+//! ```
+//! use dauntless::prelude::*;
+//!
+//! /// Look up the state of one order.
+//! #[tool(effect = "read_only", timeout = "5s")]
+//! async fn order(
+//!     /// Order id, like ORD-2026-00042.
+//!     id: String,
+//! ) -> Result<String, Failure> {
+//!     match id.as_str() {
+//!         "ORD-2026-00042" => Ok("shipped yesterday".to_owned()),
+//!         _ => Err(Failure::not_found(format!("No order matches {id}."))
+//!             .hint("Order ids look like ORD-2026-00042.")),
+//!     }
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! // In a service this is `OpenAi::from_env("gpt-5-mini")?`; a script needs no key.
+//! let model = Scripted::new([
+//!     Turn::new().call("order", serde_json::json!({ "id": "ORD-2026-00042" })),
+//!     Turn::new().text("Your order was {{obs.order}}."),
+//! ]);
+//! let agent = Agent::new("support").instructions("Be brief.").tool(order);
+//! let runtime = Runtime::builder().model(model).agent(&agent).build().await?;
+//!
+//! let outcome = runtime.run(&agent, "Where is ORD-2026-00042?").await;
+//! assert_eq!(outcome.answer(), Some("Your order was shipped yesterday."));
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+//! #     .block_on(example()).unwrap();
+//! ```
+//!
+//! It exists so that an application names one crate and finds what it needs at the top level. It
+//! decides nothing and holds no policy: what a tool is stands in [`tool_fn`] and
+//! [`tool`](macro@tool), what a run is in [`Runtime`].
 
 #[cfg(test)]
 extern crate self as dauntless;
 
+#[cfg(feature = "openai")]
+mod env;
 mod tool;
 
 pub use dauntless_contract::{
-    BoxFuture, CancelSignal, Effect, EffectState, Failure, FailureCode, FieldProblem, Json, NeverCancelled,
-    NotJson, OnExhausted, ResiliencePolicy, Tool, ToolCtx, ToolOutput, ToolSpec, ToolSpecError,
+    AgentSpec, AppendError, BoxFuture, BreakerPolicy, Bucket, BudgetPolicy, Bytes, CallKey, CallRecord,
+    CallVerdict, CancelSignal, Clock, CreateError, Effect, EffectState, Failure, FailureCode, Fence,
+    FieldProblem, Finish, History, Journal, Json, LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply,
+    ModelRequest, ModelSpec, NeverCancelled, NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy,
+    Price, Progress, RawCall, ReadError, Recorded, ResiliencePolicy, RetryPolicy, Round, RunEvent, RunId,
+    RunLimits, RunTimer, RunTotals, Seq, StopReason, StoppedBy, TextSink, Timestamp, Tokens, Tool, ToolCall,
+    ToolCtx, ToolOutput, ToolSpec, ToolSpecError, Usage,
 };
+pub use dauntless_journal::Memory;
 pub use dauntless_macros::tool;
+#[cfg(feature = "openai")]
+pub use dauntless_models::{OpenAi, OpenAiBuildError, OpenAiBuilder, Secret};
+pub use dauntless_models::{ScriptError, Scripted, Turn, When};
+pub use dauntless_runtime::{
+    Agent, BuildError, Canceller, Escalation, Quarantined, RedactError, RestartPolicy, RunHandle, RunStream,
+    Runtime, RuntimeBuilder, SubmitError, SystemClock, UnreachableLimit,
+};
 
+#[cfg(feature = "openai")]
+pub use env::{FromEnv, FromEnvError};
 pub use tool::{FnTool, ToolSet, tool_fn, tool_fn_with_ctx};
+
+/// What most programs need, for `use dauntless::prelude::*`.
+pub mod prelude {
+    #[cfg(feature = "openai")]
+    pub use crate::{FromEnv, OpenAi};
+    pub use crate::{
+        Agent, Effect, Failure, FailureCode, Outcome, Progress, RunLimits, Runtime, Scripted, StopReason, Tool,
+        ToolCtx, ToolOutput, ToolSet, Turn, tool, tool_fn, tool_fn_with_ctx,
+    };
+}
 
 /// What the code that [`macro@tool`] writes needs. Not for use by hand, and not stable.
 #[doc(hidden)]

@@ -5,7 +5,6 @@
 //! a typed function into the [`Tool`] port and does nothing more: it does not retry, wait, count
 //! or log, since the runtime does that for every tool alike.
 
-#![expect(clippy::result_large_err, reason = "a failure is rare, and boxing it would burden every tool")]
 
 mod answer;
 mod arguments;

@@ -79,9 +79,6 @@ pub const fn classify(failure: &Failure) -> Class {
         Code::DeniedByOperator | Code::ToolDown | Code::Overloaded | Code::RepeatedFailure => {
             Class::LocalReject
         }
-        // The enum is open for the outside world. The test over `FailureCode::ALL` fails for a code
-        // that is not listed above; until then the safest class holds: no write is repeated.
-        _ => Class::Ambiguous,
     }
 }
 

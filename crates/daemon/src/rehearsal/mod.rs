@@ -1,0 +1,178 @@
+//! A rehearsal: real tools against a real service that misbehaves on purpose.
+//!
+//! It runs the whole product on a machine without a key and without a network: the configuration is
+//! read as a user's would be, the tools speak real HTTP and start real processes, and a scripted
+//! model works through the task. It shows what the harness does; it is no test of a model, though
+//! one can be put in the script's place.
+
+mod service;
+mod tally;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dauntless_contract::Model;
+use dauntless_models::{OpenAi, OpenAiBuildError, Secret};
+use dauntless_runtime::{RunStream, SubmitError};
+
+use crate::config::{self, Report};
+use crate::wiring::{App, AssembleError, NoAgent};
+use service::Service;
+pub use tally::Tally;
+
+/// Which rehearsal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// About 20 calls through every kind of trouble; ends `completed`.
+    Main,
+    /// A credential that nobody in the run can fix; ends `tool_terminal`.
+    Terminal,
+}
+
+/// A real model in the script's place.
+#[derive(Clone, Debug)]
+pub struct RealModel {
+    /// Its name, as the provider knows it.
+    pub name: String,
+    /// Where it is; the client's default without.
+    pub base_url: Option<String>,
+    /// The key.
+    pub key: Secret,
+}
+
+/// A rehearsal that is set up and not yet started.
+pub struct Rehearsal {
+    scenario: Scenario,
+    app: App,
+    service: Service,
+    model: Option<Arc<dyn Model>>,
+    _folder: Folder,
+}
+
+/// The rehearsal could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RehearsalError {
+    /// No port, or no place for the files.
+    #[error("the rehearsal could not set up its service: {0}")]
+    Io(#[from] io::Error),
+    /// The configuration inside is broken: a defect of this program.
+    #[error("the rehearsal's own configuration is broken; please report this:\n{0}")]
+    Config(Report),
+    /// A part did not start.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The agent did not start.
+    #[error(transparent)]
+    Agent(#[from] NoAgent),
+    /// The real model's client cannot be built.
+    #[error(transparent)]
+    Model(#[from] OpenAiBuildError),
+    /// The run was not taken on.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+}
+
+const CONFIG: &str = include_str!("rehearsal.toml");
+
+impl Scenario {
+    const fn script(self) -> &'static str {
+        match self {
+            Self::Main => include_str!("main.script.toml"),
+            Self::Terminal => include_str!("terminal.script.toml"),
+        }
+    }
+
+    const fn agent(self) -> &'static str {
+        match self {
+            Self::Main => "clerk",
+            Self::Terminal => "auditor",
+        }
+    }
+
+    /// What the agent is asked.
+    pub const fn goal(self) -> &'static str {
+        match self {
+            Self::Main => {
+                "A customer asks about orders ORD-2026-99999 and ORD-2026-00042. Check the stock of every \
+                 article, when the carrier delivers and what the reviews say, refund the order that exists, \
+                 and print a label for the order and one for the refund."
+            }
+            Self::Terminal => "How many loyalty points does the customer of ORD-2026-00042 have?",
+        }
+    }
+}
+
+impl Rehearsal {
+    /// Opens the service and assembles the agent.
+    ///
+    /// # Errors
+    /// [`RehearsalError`], saying what was not to be had.
+    pub async fn set_up(scenario: Scenario, real: Option<RealModel>) -> Result<Self, RehearsalError> {
+        let service = Service::open().await?;
+        let folder = Folder::new()?;
+        let script = folder.0.join("script.toml");
+        std::fs::write(&script, scenario.script())?;
+        let text = CONFIG
+            .replace("SERVICE", &service.address().to_string())
+            .replace("DEAD", &service.dead_address().to_string())
+            .replace("SCRIPT", "script.toml");
+        let config = config::parse(&text, "rehearsal.toml", &folder.0).map_err(RehearsalError::Config)?;
+        let app = App::assemble(&config, &|_| None).await?;
+        let model = match real {
+            None => None,
+            Some(RealModel { name, base_url, key }) => {
+                let builder = OpenAi::builder(name).api_key(key).base_url(base_url);
+                Some(Arc::new(builder.build()?) as Arc<dyn Model>)
+            }
+        };
+        Ok(Self { scenario, app, service, model, _folder: folder })
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`RehearsalError`], when the agent cannot run.
+    pub async fn start(&self) -> Result<RunStream, RehearsalError> {
+        let agent = self.app.agent(Some(self.scenario.agent()))?;
+        let agent = match &self.model {
+            Some(model) => agent.clone().shared_model(Arc::clone(model)),
+            None => agent.clone(),
+        };
+        Ok(self.app.runtime().stream(&agent, self.scenario.goal()).await?)
+    }
+
+    /// What runs it.
+    pub const fn app(&self) -> &App {
+        &self.app
+    }
+
+    /// How many refunds the service has made.
+    pub fn refunds(&self) -> usize {
+        self.service.refunds()
+    }
+}
+
+/// A folder of its own under the system's, removed at the end.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> io::Result<Self> {
+        let name = format!("dauntless-rehearsal-{}-{:?}", std::process::id(), std::time::SystemTime::now());
+        let path =
+            std::env::temp_dir().join(name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', ""));
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

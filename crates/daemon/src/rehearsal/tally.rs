@@ -1,0 +1,90 @@
+//! What a run went through, counted from its events, and what a loop without a harness would have
+//! made of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use dauntless_contract::{CallKey, FailureCode, Outcome, Progress};
+
+/// Counts the events of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Retries of each call.
+    retries: BTreeMap<CallKey, u32>,
+    model_retries: u32,
+    seen_by_model: BTreeMap<FailureCode, u32>,
+    breakers: BTreeMap<Arc<str>, u32>,
+}
+
+impl Tally {
+    /// Counts one event.
+    pub fn see(&mut self, event: &Progress) {
+        match event {
+            Progress::AttemptFailed { call, .. } => *self.retries.entry(*call).or_default() += 1,
+            Progress::ModelRetried { .. } => self.model_retries += 1,
+            Progress::CallEnded { code: Some(code), .. } => {
+                *self.seen_by_model.entry(*code).or_default() += 1
+            }
+            Progress::BreakerOpened { tool, .. } => *self.breakers.entry(Arc::clone(tool)).or_default() += 1,
+            _ => {}
+        }
+    }
+
+    /// Attempts of tool calls that were repeated without the model's help.
+    pub fn retries(&self) -> u32 {
+        self.retries.values().sum()
+    }
+
+    /// How often a breaker opened.
+    pub fn breaker_trips(&self) -> u32 {
+        self.breakers.values().sum()
+    }
+
+    /// Model turns that a loop which shows every failed attempt to the model would have spent on
+    /// top: for each turn, as many as its most repeated call needed.
+    pub fn wasted_turns(&self) -> u32 {
+        let mut by_turn: BTreeMap<u32, u32> = BTreeMap::new();
+        for (call, retries) in &self.retries {
+            let most = by_turn.entry(call.turn).or_default();
+            *most = (*most).max(*retries);
+        }
+        by_turn.values().sum()
+    }
+
+    /// The table that ends a rehearsal. `refunds` is what the service counted.
+    pub fn table(&self, outcome: &Outcome, refunds: usize) -> String {
+        let totals = &outcome.totals;
+        let wasted = self.wasted_turns();
+        let mut table = String::new();
+        let mut row = |name: &str, value: String| {
+            let _ = writeln!(table, "  {name:<22}{value}");
+        };
+        row("stop reason", outcome.reason.to_string());
+        row(
+            "model turns",
+            format!(
+                "{} (a loop without a harness: {}, {wasted} of them wasted)",
+                totals.turns,
+                totals.turns + wasted
+            ),
+        );
+        row("tool calls", format!("{} in {} attempts", totals.tool_calls, totals.tool_attempts));
+        row("retried in place", format!("{}, none of them shown to the model", self.retries()));
+        row("breaker trips", listed(&self.breakers));
+        row("shown to the model", listed(&self.seen_by_model));
+        if self.model_retries > 0 {
+            row("model retries", self.model_retries.to_string());
+        }
+        row("refunds made", refunds.to_string());
+        row("time", format!("{:.1} s", outcome.elapsed.as_secs_f64()));
+        table
+    }
+}
+
+fn listed<K: std::fmt::Display>(counts: &BTreeMap<K, u32>) -> String {
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    counts.iter().map(|(name, count)| format!("{name} ×{count}")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,82 @@
+//! The same agent on this runtime, with every guard it has by default.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauntless::prelude::*;
+use dauntless::{BoxFuture, Json, ResiliencePolicy, Secret, ToolSpec};
+use serde::Deserialize;
+
+use crate::contender::Plan;
+
+pub(crate) struct Team {
+    runtime: Runtime,
+    agent: Agent,
+}
+
+struct Work {
+    spec: Arc<ToolSpec>,
+    time: Duration,
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    n: u64,
+}
+
+impl Tool for Work {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn call(&self, _: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<ToolOutput, Failure>> {
+        Box::pin(async move {
+            let Arguments { n } = arguments.to()?;
+            if !self.time.is_zero() {
+                tokio::time::sleep(self.time).await;
+            }
+            Ok(ToolOutput::json(&serde_json::json!({ "done": n }))?)
+        })
+    }
+}
+
+impl Team {
+    pub(crate) async fn new(plan: Plan, url: &str) -> Result<Self, String> {
+        let parameters = serde_json::json!({
+            "type": "object",
+            "properties": { "n": { "type": "integer" } },
+            "required": ["n"],
+            "additionalProperties": false,
+        });
+        let mut spec = ToolSpec::new("work", "Does the work.", parameters);
+        spec.effect = Effect::ReadOnly;
+        spec.resilience.concurrency = 1000;
+        spec.polling = true;
+        let tool = Work { spec: Arc::new(spec), time: plan.call_time() };
+        let patient = ResiliencePolicy { concurrency: 4000, ..ResiliencePolicy::for_model() };
+        let model = OpenAi::builder(plan.model())
+            .base_url(url.to_owned())
+            .api_key(Secret::new("none"))
+            .resilience(patient)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let agent = Agent::new("bench").instructions("Do the work.").tool(tool);
+        let limits = RunLimits { turns: 1000, ..RunLimits::default() };
+        let runtime = Runtime::builder()
+            .model(model)
+            .limits(limits)
+            .agent(&agent)
+            .build()
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(Self { runtime, agent })
+    }
+
+    pub(crate) async fn run(&self) -> Result<(), String> {
+        let outcome = self.runtime.run(&self.agent, "Begin.").await;
+        match outcome.is_completed() {
+            true => Ok(()),
+            false => Err(format!("{} {:?}", outcome.reason, outcome.explanation)),
+        }
+    }
+}
