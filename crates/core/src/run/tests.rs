@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use dauntless_contract::*;
@@ -6,6 +6,8 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::*;
+
+mod properties;
 
 /// A run under test, and what it wanted done, line by line.
 struct Scene {
@@ -37,14 +39,20 @@ fn tools() -> Vec<Arc<ToolSpec>> {
     ]
 }
 
+/// Compiled once: schemas and patterns cost more than a run.
+static TOOLBOX: LazyLock<Toolbox> = LazyLock::new(|| {
+    let (toolbox, bad) = Toolbox::build(tools());
+    assert!(bad.is_empty(), "{bad:?}");
+    toolbox
+});
+static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| Redactor::new([], &[]).unwrap());
+
 impl Scene {
     fn new() -> Self {
         Self::with(RunLimits::default(), PanicPolicy::Observe)
     }
 
     fn with(limits: RunLimits, on_panic: PanicPolicy) -> Self {
-        let (toolbox, bad) = Toolbox::build(tools());
-        assert!(bad.is_empty(), "{bad:?}");
         let model = ModelSpec {
             name: "m".into(),
             provider: "test".into(),
@@ -54,9 +62,9 @@ impl Scene {
         };
         let spec = RunSpec {
             agent: AgentSpec { name: "a".into(), instructions: "Be good.".into(), on_panic },
-            toolbox,
+            toolbox: TOOLBOX.clone(),
             model: Arc::new(model),
-            redactor: Redactor::new([], &[]).unwrap(),
+            redactor: REDACTOR.clone(),
         };
         let machine = RunMachine::new(RunId::from_u128(1), Arc::new(spec));
         let mut scene = Self { machine, now: Timestamp::ZERO, turn: 0, seen: Vec::new(), events: Vec::new() };

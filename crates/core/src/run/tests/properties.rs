@@ -1,0 +1,137 @@
+//! Whatever comes in whatever order, a run keeps its promises.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Something that may happen, true or stale.
+#[derive(Clone, Debug)]
+enum Step {
+    Says(&'static str),
+    Refuses,
+    CutsOff,
+    Asks(Vec<(usize, usize)>),
+    Ends { index: u32, how: usize, stale: bool },
+    ModelFails,
+    Timer(RunTimer),
+    Cancels,
+    Waits(u64),
+}
+
+const NAMES: [&str; 5] = ["find", "pay", "news", "poll", "nope"];
+const ARGUMENTS: [&str; 5] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", ""];
+const TEXTS: [&str; 3] = ["The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ask = prop::collection::vec((0..NAMES.len(), 0..ARGUMENTS.len()), 1..6).prop_map(Step::Asks);
+    let end = (0..6u32, 0..8usize, prop::bool::weighted(0.1)).prop_map(|(index, how, stale)| Step::Ends {
+        index,
+        how,
+        stale,
+    });
+    let step = prop_oneof![
+        2 => prop::sample::select(&TEXTS[1..]).prop_map(Step::Says),
+        1 => Just(Step::Says(TEXTS[0])),
+        1 => Just(Step::CutsOff),
+        10 => ask,
+        30 => end,
+        1 => prop_oneof![
+            Just(Step::Refuses),
+            Just(Step::ModelFails),
+            Just(Step::Cancels),
+            Just(Step::Timer(RunTimer::WallClock)),
+            Just(Step::Timer(RunTimer::Settle)),
+        ],
+        3 => (0..5000u64).prop_map(Step::Waits),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+fn verdict(how: usize) -> Result<&'static str, Failure> {
+    match how {
+        0 => Ok("fine"),
+        1 => Ok(""),
+        2 => Err(Failure::not_found("Not there.")),
+        3 => Err(Failure::unavailable("Down.")),
+        4 => Err(Failure::crashed("Broke.")),
+        5 => Err(Failure::outcome_unknown("Perhaps.")),
+        6 => Err(Failure::cancelled("Stopped.").effect(EffectState::Unknown)),
+        _ => Err(Failure::unauthenticated("Key refused.")),
+    }
+}
+
+fn take(scene: &mut Scene, step: Step) {
+    match step {
+        Step::Says(text) => scene.says(text),
+        Step::Refuses => scene.reply(ModelReply { refusal: Some("No.".into()), ..ModelReply::text("") }),
+        Step::CutsOff => scene.reply(ModelReply { finish: Finish::Length, ..ModelReply::text("Half") }),
+        Step::Asks(calls) => {
+            let calls: Vec<_> =
+                calls.into_iter().map(|(name, text)| (NAMES[name], ARGUMENTS[text])).collect();
+            scene.asks(&calls)
+        }
+        Step::Ends { index, how, stale: false } => scene.ends(index, verdict(how)),
+        Step::Ends { index, how, stale: true } => {
+            let turn = scene.turn;
+            scene.turn = turn.saturating_sub(1);
+            scene.ends(index, verdict(how));
+            scene.turn = turn;
+            scene
+        }
+        Step::ModelFails => {
+            let turn = scene.turn;
+            let failure = Failure::unavailable("Down.");
+            scene.on(RunEvent::ModelFailed { turn, failure, attempts: 3 })
+        }
+        Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
+        Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),
+        Step::Waits(ms) => scene.wait(Duration::from_millis(ms)),
+    };
+}
+
+/// Plays what a world that behaves would do, until the run is over.
+fn play_out(scene: &mut Scene) {
+    for _ in 0..600 {
+        if scene.machine.outcome().is_some() {
+            return;
+        }
+        for index in 0..6 {
+            scene.ends(index, Ok("late but fine"));
+        }
+        scene.says("Done.");
+        scene.on(RunEvent::TimerFired { timer: RunTimer::Settle });
+    }
+    panic!("the run never ends: {:?}", scene.seen);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_run_keeps_its_promises_under_any_order_of_events(steps in steps()) {
+        let mut scene = Scene::with(RunLimits { turns: 20, tool_calls: 60, ..RunLimits::default() }, PanicPolicy::Observe);
+        for step in steps {
+            take(&mut scene, step);
+            scene.history_is_valid();
+        }
+        play_out(&mut scene);
+        scene.replay_is_equal();
+
+        let lines = |start: &'static str| scene.seen.iter().filter(move |line| line.starts_with(start));
+        prop_assert_eq!(lines("end ").count(), 1, "exactly one stop reason");
+        prop_assert!(scene.seen.last().unwrap().starts_with("end "), "nothing after the end");
+        let run: BTreeSet<&str> = lines("run ").filter_map(|line| line.split(' ').nth(1)).collect();
+        prop_assert_eq!(run.len(), lines("run ").count(), "no call is dispatched twice");
+        let asked = scene.machine.history().messages().iter().map(|message| match message {
+            Message::Assistant { calls, .. } => calls.len(),
+            _ => 0,
+        });
+        prop_assert_eq!(
+            asked.sum::<usize>(),
+            usize::try_from(scene.machine.totals().tool_calls).unwrap(),
+            "every call that was asked for is in the history, answered"
+        );
+    }
+}
