@@ -115,7 +115,7 @@ impl Actor for OrchestratorActor {
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
         let RunArgs { run, crew, goal, limits, clock, journal, watch, outcome, parent_span } = args;
         let agent = Arc::clone(&crew.spec.agent.name);
-        let span = parent_span.in_scope(|| telemetry::run_span(run, &agent));
+        let span = telemetry::run_span(&parent_span, run, &agent);
         me.send_message(RunMsg::Start)?;
         Ok(RunShell {
             me,

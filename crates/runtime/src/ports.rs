@@ -9,8 +9,10 @@ use dauntless_contract::{
 };
 use dauntless_core::redact::Redactor;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use crate::guarded::{AttemptCtx, AttemptInput, Port};
+use crate::telemetry;
 
 /// A tool behind its guards.
 pub(crate) struct ToolPort {
@@ -65,6 +67,8 @@ impl Port for ToolPort {
             }
         }
     }
+
+    fn record(&self, _: &Span, _: &ToolOutput) {}
 
     fn started(&self, request: &ToolRequest, attempt: u32) -> Option<Progress> {
         let tool = Arc::clone(self.name());
@@ -135,6 +139,10 @@ impl Port for ModelPort {
                 Err(failure)
             }
         }
+    }
+
+    fn record(&self, span: &Span, reply: &ModelReply) {
+        telemetry::record_reply(span, reply);
     }
 
     fn started(&self, _: &ModelJob, _: u32) -> Option<Progress> {

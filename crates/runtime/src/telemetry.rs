@@ -5,12 +5,13 @@
 //! run, turn, model call, tool call and attempt. Arguments, results and prompts are never
 //! recorded: they may hold what nobody wants in a trace store.
 
-use dauntless_contract::{CallKey, Effect, FailureCode, ModelSpec, Outcome, RunId};
+use dauntless_contract::{CallKey, Effect, FailureCode, Finish, ModelReply, ModelSpec, Outcome, RunId};
 use tracing::{Span, field, info_span};
 
 /// The run of one agent: `invoke_agent NAME`.
-pub(crate) fn run_span(run: RunId, agent: &str) -> Span {
+pub(crate) fn run_span(parent: &Span, run: RunId, agent: &str) -> Span {
     info_span!(
+        parent: parent,
         "invoke_agent",
         otel.name = format_args!("invoke_agent {agent}"),
         otel.kind = "internal",
@@ -40,6 +41,8 @@ pub(crate) fn chat_span(parent: &Span, model: &ModelSpec) -> Span {
         gen_ai.operation.name = "chat",
         gen_ai.provider.name = &*model.provider,
         gen_ai.request.model = &*model.name,
+        gen_ai.response.model = field::Empty,
+        gen_ai.response.finish_reasons = field::Empty,
         gen_ai.usage.input_tokens = field::Empty,
         gen_ai.usage.output_tokens = field::Empty,
         dauntless.attempts = field::Empty,
@@ -79,6 +82,25 @@ pub(crate) fn attempt_span(parent: &Span, attempt: u32) -> Span {
 /// Marks a span as failed, with the failure code as the low-cardinality type.
 pub(crate) fn record_failure(span: &Span, code: FailureCode) {
     span.record("error.type", code.as_str());
+}
+
+/// Writes what a model answered on the span of its call, without its words.
+pub(crate) fn record_reply(span: &Span, reply: &ModelReply) {
+    if let Some(model) = &reply.model {
+        span.record("gen_ai.response.model", &**model);
+    }
+    let finish = match &reply.finish {
+        Finish::Stop => "stop",
+        Finish::ToolCalls => "tool_calls",
+        Finish::Length => "length",
+        Finish::ContentFilter => "content_filter",
+        Finish::Other(word) => word,
+    };
+    span.record("gen_ai.response.finish_reasons", finish);
+    if let Some(usage) = reply.usage {
+        span.record("gen_ai.usage.input_tokens", usage.prompt.0);
+        span.record("gen_ai.usage.output_tokens", usage.completion.0);
+    }
 }
 
 /// Writes how a run ended on its span.

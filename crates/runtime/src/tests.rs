@@ -11,6 +11,8 @@ use serde_json::json;
 
 use crate::{Agent, BuildError, Runtime};
 
+mod spans;
+
 /// One turn that calls each named tool once, then the answer.
 fn calls_then_done(tools: &[&str]) -> Scripted {
     let ask = tools.iter().fold(Turn::new(), |turn, tool| turn.call(*tool, json!({})));

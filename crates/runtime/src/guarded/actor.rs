@@ -269,8 +269,9 @@ impl<P: Port> GuardedShell<P> {
         drop(request);
         span.record("dauntless.attempts", end.attempts);
         span.record("dauntless.waited_ms", u64::try_from(end.waited.as_millis()).unwrap_or(u64::MAX));
-        if let Err(failure) = &end.result {
-            telemetry::record_failure(&span, failure.code);
+        match &end.result {
+            Ok(value) => self.args.handle.port().record(&span, value),
+            Err(failure) => telemetry::record_failure(&span, failure.code),
         }
         reply.answer(end);
     }

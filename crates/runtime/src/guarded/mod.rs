@@ -42,6 +42,8 @@ pub(crate) trait Port: Send + Sync + 'static {
         input: AttemptInput<Self::Request>,
         ctx: AttemptCtx,
     ) -> impl Future<Output = Result<Self::Reply, Failure>> + Send;
+    /// Writes what a call gave on its span; never its content.
+    fn record(&self, span: &Span, reply: &Self::Reply);
     /// The start of an attempt, as a watcher sees it; models report none.
     fn started(&self, request: &Self::Request, attempt: u32) -> Option<Progress>;
     /// A failed attempt that will be followed by another, as a watcher sees it.
