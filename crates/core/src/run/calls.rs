@@ -3,131 +3,16 @@
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, CallRecord, CallVerdict, Effect, EffectState, Failure, FailureCode, Finish, Json, ModelReply,
-    Observation, OnExhausted, PanicPolicy, Progress, RawCall, Round, RunTimer, StopReason, StoppedBy,
-    Timestamp, ToolCall, ToolSpec,
+    CallKey, CallRecord, CallVerdict, Effect, Failure, FailureCode, Finish, ModelReply, OnExhausted,
+    PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
 use super::nudge::Dud;
+use super::slots::{Cut, SlotState, Slots, Terminal};
 use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
 use crate::loop_guard::{self, GuardVerdict, TurnVerdict};
 use crate::observation;
 use crate::toolbox::{Admission, Fingerprint, OutputLimit};
-
-/// The calls of one turn, in the order the model asked for them.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Slots {
-    turn: u32,
-    text: Option<Arc<str>>,
-    extra: Option<Json>,
-    slots: Vec<Slot>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Slot {
-    call: ToolCall,
-    fingerprint: Fingerprint,
-    state: SlotState,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum SlotState {
-    Running(Arc<ToolSpec>),
-    Answered { observation: Observation, cut: Cut, terminal: Option<Terminal> },
-}
-
-/// Whether the output limit cut this call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
-    Whole,
-    Truncated,
-}
-
-/// A failure that nobody in the run can do anything about.
-#[derive(Clone, Debug, PartialEq)]
-struct Terminal {
-    reason: StopReason,
-    explanation: Arc<str>,
-}
-
-impl Slots {
-    pub(super) fn open(turn: u32, reply: &ModelReply) -> Self {
-        Self {
-            turn,
-            text: reply.text.clone(),
-            extra: reply.extra.clone(),
-            slots: Vec::with_capacity(reply.calls.len()),
-        }
-    }
-
-    fn key(&self, index: usize) -> CallKey {
-        CallKey { turn: self.turn, index: u32::try_from(index).unwrap_or(u32::MAX) }
-    }
-
-    fn push(&mut self, call: ToolCall, fingerprint: Fingerprint, state: SlotState) -> CallKey {
-        self.slots.push(Slot { call, fingerprint, state });
-        self.key(self.slots.len() - 1)
-    }
-
-    /// The calls that have no observation yet.
-    pub(super) fn running(&self) -> impl Iterator<Item = CallKey> {
-        self.running_with_spec().map(|(key, _)| key)
-    }
-
-    fn running_with_spec(&self) -> impl Iterator<Item = (CallKey, &Arc<ToolSpec>)> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
-            SlotState::Running(spec) => Some((self.key(index), spec)),
-            SlotState::Answered { .. } => None,
-        })
-    }
-
-    fn all_answered(&self) -> bool {
-        self.running().next().is_none()
-    }
-
-    /// The slot that `call` names, if it still waits. Anything else is late or double.
-    fn waiting_mut(&mut self, call: CallKey) -> Option<(&mut Slot, Arc<ToolSpec>)> {
-        if call.turn != self.turn {
-            return None;
-        }
-        let slot = self.slots.get_mut(usize::try_from(call.index).ok()?)?;
-        match &slot.state {
-            SlotState::Running(spec) => {
-                let spec = Arc::clone(spec);
-                Some((slot, spec))
-            }
-            SlotState::Answered { .. } => None,
-        }
-    }
-
-    fn first_terminal(&self) -> Option<&Terminal> {
-        self.slots.iter().find_map(|slot| match &slot.state {
-            SlotState::Answered { terminal, .. } => terminal.as_ref(),
-            SlotState::Running(_) => None,
-        })
-    }
-
-    fn any_cut(&self) -> bool {
-        self.slots.iter().any(|slot| matches!(slot.state, SlotState::Answered { cut: Cut::Truncated, .. }))
-    }
-
-    /// The round for the history. A call that never ended is answered as unknown.
-    fn into_round(self) -> Round {
-        let calls = self
-            .slots
-            .into_iter()
-            .map(|slot| match slot.state {
-                SlotState::Answered { observation, .. } => (slot.call, observation),
-                SlotState::Running(spec) => {
-                    let failure = Failure::cancelled("The run ended before this call answered.")
-                        .effect(EffectState::Unknown);
-                    (slot.call, observation::failure(&failure, 1, spec.effect))
-                }
-            })
-            .collect();
-        Round { text: self.text, extra: self.extra, calls }
-    }
-}
 
 impl RunMachine {
     /// Answers what must not run and dispatches the rest.
@@ -173,7 +58,7 @@ impl RunMachine {
         let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
         let shown = self.spec.redactor.text(&preview(raw)).into_owned();
         let asked = Progress::CallAsked {
-            call: slots.key(slots.slots.len()),
+            call: slots.next_key(),
             call_id: Arc::clone(&call.id),
             tool: Arc::clone(&tool),
             arguments: shown.into(),
@@ -240,7 +125,7 @@ impl RunMachine {
         record: CallRecord,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        self.answer(&mut slots, call, record, effects);
+        self.take_end(&mut slots, call, record, effects);
         match slots.first_terminal().cloned() {
             Some(Terminal { reason, explanation }) => {
                 self.stop_calls(now, slots, reason, Some(explanation), effects)
@@ -259,7 +144,7 @@ impl RunMachine {
         (call, record): (CallKey, CallRecord),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        self.answer(&mut slots, call, record, effects);
+        self.take_end(&mut slots, call, record, effects);
         if !slots.all_answered() {
             return Phase::Settling { slots, reason, explanation };
         }
@@ -381,20 +266,26 @@ impl RunMachine {
         self.next_turn(effects)
     }
 
-    /// Gives a running call its observation.
-    fn answer(&mut self, slots: &mut Slots, key: CallKey, record: CallRecord, effects: &mut Vec<RunEffect>) {
+    /// Takes the end of a call, and gives the call its observation.
+    fn take_end(
+        &mut self,
+        slots: &mut Slots,
+        key: CallKey,
+        record: CallRecord,
+        effects: &mut Vec<RunEffect>,
+    ) {
         let CallRecord { verdict, attempts, waited, stopped_by } = record;
-        let Some((slot, spec)) = slots.waiting_mut(key) else { return };
+        let Some((slot, spec)) = slots.running_call(key) else { return };
         self.totals.tool_attempts += attempts;
         let (observation, failure, terminal) = match verdict {
             CallVerdict::Succeeded(output) => {
                 self.guard.succeeded(&slot.fingerprint, &output, spec.polling);
-                (observation::success(&output, &spec), None, None)
+                (observation::success(&output, spec), None, None)
             }
             CallVerdict::Failed(failure) => {
                 self.guard.failed(&slot.fingerprint, failure.code);
                 self.totals.failed_calls += 1;
-                let ending = Ending { call: &slot.call, spec: &spec, attempts, waited };
+                let ending = Ending { call: &slot.call, spec, attempts, waited };
                 let terminal = ending.terminal(&failure, self.spec.agent.on_panic);
                 (observation::failure(&failure, attempts, spec.effect), Some(failure), terminal)
             }
@@ -410,7 +301,7 @@ impl RunMachine {
             waited,
             stopped_by,
         }));
-        slot.state = SlotState::Answered { observation, cut: Cut::Whole, terminal };
+        slots.answer(key, observation, terminal);
     }
 }
 

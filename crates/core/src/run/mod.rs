@@ -13,6 +13,7 @@
 mod calls;
 mod nudge;
 mod reply;
+mod slots;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +26,8 @@ use dauntless_contract::{
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
-use calls::Slots;
 use nudge::Unproductive;
+use slots::Slots;
 
 /// What every run of one agent shares.
 #[derive(Clone, Debug)]

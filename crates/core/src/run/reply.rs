@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dauntless_contract::{Finish, ModelReply, StopReason, Timestamp, Tokens, Usage};
 
-use super::calls::Slots;
 use super::nudge::{self, Dud};
+use super::slots::Slots;
 use super::{Phase, Purpose, RunEffect, RunMachine};
 use crate::prose;
 

@@ -1,0 +1,144 @@
+//! The calls of one turn while they are under way: one slot each, in the order they were asked for.
+
+use std::sync::Arc;
+
+use dauntless_contract::{
+    CallKey, EffectState, Failure, Json, ModelReply, Observation, Round, StopReason, ToolCall, ToolSpec,
+};
+
+use crate::observation;
+use crate::toolbox::Fingerprint;
+
+/// The calls of one turn, in the order the model asked for them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slots {
+    turn: u32,
+    text: Option<Arc<str>>,
+    extra: Option<Json>,
+    slots: Vec<Slot>,
+    /// How many slots are still running: a batch of a thousand must not be searched at each answer.
+    open: usize,
+    /// The first slot in call order whose failure ends the run.
+    terminal: Option<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slot {
+    pub(super) call: ToolCall,
+    pub(super) fingerprint: Fingerprint,
+    state: SlotState,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum SlotState {
+    Running(Arc<ToolSpec>),
+    Answered { observation: Observation, cut: Cut, terminal: Option<Terminal> },
+}
+
+/// Whether the output limit cut this call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    Whole,
+    Truncated,
+}
+
+/// A failure that nobody in the run can do anything about.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Terminal {
+    pub(super) reason: StopReason,
+    pub(super) explanation: Arc<str>,
+}
+
+impl Slots {
+    pub(super) fn open(turn: u32, reply: &ModelReply) -> Self {
+        Self {
+            turn,
+            text: reply.text.clone(),
+            extra: reply.extra.clone(),
+            slots: Vec::with_capacity(reply.calls.len()),
+            open: 0,
+            terminal: None,
+        }
+    }
+
+    pub(super) fn key(&self, index: usize) -> CallKey {
+        CallKey { turn: self.turn, index: u32::try_from(index).unwrap_or(u32::MAX) }
+    }
+
+    /// The key that the next call gets.
+    pub(super) fn next_key(&self) -> CallKey {
+        self.key(self.slots.len())
+    }
+
+    pub(super) fn push(&mut self, call: ToolCall, fingerprint: Fingerprint, state: SlotState) -> CallKey {
+        if let SlotState::Running(_) = state {
+            self.open += 1;
+        }
+        self.slots.push(Slot { call, fingerprint, state });
+        self.key(self.slots.len() - 1)
+    }
+
+    /// The calls that have no observation yet.
+    pub(super) fn running(&self) -> impl Iterator<Item = CallKey> {
+        self.running_with_spec().map(|(key, _)| key)
+    }
+
+    pub(super) fn running_with_spec(&self) -> impl Iterator<Item = (CallKey, &Arc<ToolSpec>)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
+            SlotState::Running(spec) => Some((self.key(index), spec)),
+            SlotState::Answered { .. } => None,
+        })
+    }
+
+    pub(super) const fn all_answered(&self) -> bool {
+        self.open == 0
+    }
+
+    /// The call that `key` names, if it still runs. Anything else is late or double.
+    pub(super) fn running_call(&self, key: CallKey) -> Option<(&Slot, &Arc<ToolSpec>)> {
+        let slot = self.slots.get(usize::try_from(key.index).ok()?)?;
+        match &slot.state {
+            SlotState::Running(spec) if key.turn == self.turn => Some((slot, spec)),
+            SlotState::Running(_) | SlotState::Answered { .. } => None,
+        }
+    }
+
+    /// Gives a running call its one observation.
+    pub(super) fn answer(&mut self, key: CallKey, observation: Observation, terminal: Option<Terminal>) {
+        let Ok(index) = usize::try_from(key.index) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        if terminal.is_some() {
+            self.terminal = Some(self.terminal.map_or(index, |first| first.min(index)));
+        }
+        slot.state = SlotState::Answered { observation, cut: Cut::Whole, terminal };
+        self.open -= 1;
+    }
+
+    pub(super) fn first_terminal(&self) -> Option<&Terminal> {
+        match &self.slots.get(self.terminal?)?.state {
+            SlotState::Answered { terminal, .. } => terminal.as_ref(),
+            SlotState::Running(_) => None,
+        }
+    }
+
+    pub(super) fn any_cut(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot.state, SlotState::Answered { cut: Cut::Truncated, .. }))
+    }
+
+    /// The round for the history. A call that never ended is answered as unknown.
+    pub(super) fn into_round(self) -> Round {
+        let calls = self
+            .slots
+            .into_iter()
+            .map(|slot| match slot.state {
+                SlotState::Answered { observation, .. } => (slot.call, observation),
+                SlotState::Running(spec) => {
+                    let failure = Failure::cancelled("The run ended before this call answered.")
+                        .effect(EffectState::Unknown);
+                    (slot.call, observation::failure(&failure, 1, spec.effect))
+                }
+            })
+            .collect();
+        Round { text: self.text, extra: self.extra, calls }
+    }
+}
