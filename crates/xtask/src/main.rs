@@ -2,11 +2,13 @@
 //!
 //! `check` is what a contributor runs before a commit and what CI runs after it; `tidy` is the part
 //! of it that no compiler does: it holds the code against what ARCHITECTURE.md and the decision
-//! records say. Nothing of the product depends on this crate, and it changes no file.
+//! records say. `counterparts` is slow and apart. Nothing of the product depends on this crate, and
+//! it changes no file outside of the target directory.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on the terminal")]
 
 mod check;
+mod counterparts;
 mod tidy;
 
 use std::process::ExitCode;
@@ -17,6 +19,8 @@ Usage: cargo xtask <command>
 Commands:
   check  format, tidy, lints, docs, doc tests and tests; stops at the first failure
   tidy   hold the code against ARCHITECTURE.md and the decision records
+  counterparts [llmock|llama]
+         try the command against real servers; slow, and no part of check
 ";
 
 fn main() -> ExitCode {
@@ -24,6 +28,8 @@ fn main() -> ExitCode {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["check"] => check::run(),
         ["tidy"] => tidy::run(),
+        ["counterparts"] => counterparts::run(None),
+        ["counterparts", name] => counterparts::run(Some(name)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
