@@ -12,6 +12,15 @@ use dauntless::{
 };
 use serde_json::Value;
 
+/// The snippets of the documents, which the doc tests compile and run.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../docs/testing.md")]
+    struct Testing;
+    #[doc = include_str!("../docs/writing-tools.md")]
+    struct WritingTools;
+}
+
 /// A model that follows a script.
 ///
 /// # Errors
