@@ -55,6 +55,7 @@ impl Team {
         let tool = Work { spec: Arc::new(spec), time: plan.call_time() };
         let patient = ResiliencePolicy { concurrency: 4000, ..ResiliencePolicy::for_model() };
         let model = OpenAi::builder(plan.model())
+            .stream(false)
             .base_url(url.to_owned())
             .api_key(Secret::new("none"))
             .resilience(patient)

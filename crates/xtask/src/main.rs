@@ -7,6 +7,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on the terminal")]
 
+mod bench;
 mod check;
 mod counterparts;
 mod tidy;
@@ -21,6 +22,8 @@ Commands:
   tidy   hold the code against ARCHITECTURE.md and the decision records
   counterparts [llmock|llama]
          try the command against real servers; slow, and no part of check
+  bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
+         measure agents on this runtime against a loop written by hand
 ";
 
 fn main() -> ExitCode {
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
+        ["bench", words @ ..] => bench::run(words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
