@@ -91,8 +91,7 @@ impl Story {
             }
             Progress::CallEnded { call, code, message, attempts, stopped_by, .. } => {
                 let mut call = self.open.remove(call)?;
-                // A call that waited and got no further attempt still shows what it waited for.
-                call.remember();
+                call.give_up_waiting();
                 Some(match code {
                     None => call.worked(*attempts),
                     Some(code) => call.failed(*code, message.as_deref(), *attempts, *stopped_by),
@@ -140,6 +139,13 @@ impl Call {
     fn remember(&mut self) {
         if let Now::Waiting { code, wait } = self.now {
             let _ = write!(self.past, "{code}, waited {}; ", length(wait));
+        }
+    }
+
+    /// Puts a wait that no attempt followed there as well; how long it was is not known.
+    fn give_up_waiting(&mut self) {
+        if let Now::Waiting { code, .. } = self.now {
+            let _ = write!(self.past, "{code}; ");
         }
     }
 

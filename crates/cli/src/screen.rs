@@ -11,7 +11,8 @@ use crate::progress::{Line, Tone};
 /// Most lines that are rewritten; the rest is counted.
 const OPEN_LINES_MAX: usize = 12;
 
-const CLEAR_BELOW: &str = "\x1b[J";
+/// From the start of the line, so that an echoed `^C` goes too.
+const CLEAR_BELOW: &str = "\r\x1b[J";
 const WRAP_OFF: &str = "\x1b[?7l";
 const WRAP_ON: &str = "\x1b[?7h";
 

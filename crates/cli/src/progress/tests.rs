@@ -124,7 +124,7 @@ fn a_wait_that_was_not_followed_by_an_attempt_is_told() {
 
             ~ 2.5  stock {}                                   unavailable, waiting 0.21 s …
 
-            = 2.5  stock {}                                   unavailable, waited 0.21 s; cancelled: Stopped."#]],
+            = 2.5  stock {}                                   unavailable; cancelled: Stopped."#]],
     );
 }
 

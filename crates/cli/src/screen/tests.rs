@@ -39,11 +39,11 @@ fn on_a_terminal_lines_are_rewritten_and_taken_away_at_the_end() {
             screen.clear();
         },
         expect![[r#"
-            ESC[JESC[?7la                                               ESC[32m…ESC[0m
+            CRESC[JESC[?7la                                               ESC[32m…ESC[0m
             b                                               ESC[32m…ESC[0m
-            ESC[?7hESC[2ACRESC[Ja                                               ESC[32mokESC[0m
+            ESC[?7hESC[2ACRCRESC[Ja                                               ESC[32mokESC[0m
             ESC[?7lb                                               ESC[32m…ESC[0m
-            ESC[?7hESC[1ACRESC[J"#]],
+            ESC[?7hESC[1ACRCRESC[J"#]],
     );
 }
 

@@ -23,7 +23,9 @@ impl Tally {
     /// Counts one event.
     pub fn see(&mut self, event: &Progress) {
         match event {
-            Progress::AttemptFailed { call, .. } => *self.retries.entry(*call).or_default() += 1,
+            Progress::AttemptStarted { call, attempt: 2.., .. } => {
+                *self.retries.entry(*call).or_default() += 1;
+            }
             Progress::ModelRetried { .. } => self.model_retries += 1,
             Progress::CallEnded { code: Some(code), .. } => *self.failed.entry(*code).or_default() += 1,
             Progress::BreakerOpened { tool, retry_in } => {
@@ -72,7 +74,11 @@ impl Tally {
             ),
         );
         row("tool calls", format!("{} in {} attempts", totals.tool_calls, totals.tool_attempts));
-        row("retried in place", format!("{}, none of them shown to the model", self.retries()));
+        let retries = match self.retries() {
+            0 => "none".to_owned(),
+            retries => format!("{retries}, none of them shown to the model"),
+        };
+        row("retried in place", retries);
         let mut trips: BTreeMap<&str, u32> = BTreeMap::new();
         for (tool, _) in &self.breakers {
             *trips.entry(tool).or_default() += 1;
