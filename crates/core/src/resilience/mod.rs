@@ -30,6 +30,7 @@ pub use self::event::{CallEffect, CallEnd, CallEvent, Report, Ticket};
 pub use self::gate::Gate;
 pub use self::policies::Policies;
 pub use self::rng::Rng;
+pub use self::wording::overloaded;
 
 /// A length in whole microseconds, the grain of [`Timestamp`](dauntless_contract::Timestamp).
 fn micros(length: Duration) -> u64 {
