@@ -40,6 +40,11 @@
 #[cfg(test)]
 extern crate self as dauntless;
 
+/// The README's program compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
 #[cfg(feature = "openai")]
 mod env;
 mod tool;
@@ -69,12 +74,12 @@ pub use tool::{FnTool, ToolSet, tool_fn, tool_fn_with_ctx};
 
 /// What most programs need, for `use dauntless::prelude::*`.
 pub mod prelude {
+    pub use crate::{
+        Agent, Effect, Failure, FailureCode, Outcome, Progress, RunLimits, Runtime, Scripted, StopReason,
+        Tool, ToolCtx, ToolOutput, ToolSet, Turn, tool, tool_fn, tool_fn_with_ctx,
+    };
     #[cfg(feature = "openai")]
     pub use crate::{FromEnv, OpenAi};
-    pub use crate::{
-        Agent, Effect, Failure, FailureCode, Outcome, Progress, RunLimits, Runtime, Scripted, StopReason, Tool,
-        ToolCtx, ToolOutput, ToolSet, Turn, tool, tool_fn, tool_fn_with_ctx,
-    };
 }
 
 /// What the code that [`macro@tool`] writes needs. Not for use by hand, and not stable.

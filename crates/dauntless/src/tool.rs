@@ -5,7 +5,6 @@
 //! a typed function into the [`Tool`] port and does nothing more: it does not retry, wait, count
 //! or log, since the runtime does that for every tool alike.
 
-
 mod answer;
 mod arguments;
 mod schema;
