@@ -3,13 +3,21 @@
 //! Tools run in process groups of their own, which a terminal's signals do not reach. So a signal
 //! that ended only this process would leave them behind, and none is left to its default once a
 //! tool can be running.
+//!
+//! The second signal does not end the process where it stands: a tool that is just being started
+//! would survive, because nobody knows its process yet. The command is dropped instead, and with it
+//! every process; a thread sees to it that this takes no longer than a moment.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::{Exit, Stop};
+
+/// How long the end may take after the second signal.
+const LAST_RESORT_AFTER: Duration = Duration::from_secs(1);
 
 /// A signal that asks for the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,38 +48,69 @@ impl Signal {
 /// Waits for signals. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
-    first: watch::Receiver<Option<Signal>>,
+    received: watch::Receiver<Received>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Received {
+    first: Option<Signal>,
+    second: Option<Signal>,
 }
 
 impl Signals {
-    /// Takes the signals over from now on. At the second, `kill` is called and the process ends.
+    /// Takes the signals over from now on. At the second, `kill` is called.
     pub(crate) fn listen(kill: impl Fn() + Send + 'static) -> Result<Self, Stop> {
         let mut streams = Streams::open()
             .map_err(|error| Stop::new(Exit::INTERNAL, format_args!("cannot listen for signals: {error}")))?;
-        let (sender, first) = watch::channel(None);
+        let (sender, received) = watch::channel(Received::default());
         tokio::spawn(async move {
-            let signal = streams.next().await;
-            sender.send_replace(Some(signal));
-            let signal = streams.next().await;
+            let first = streams.next().await;
+            sender.send_modify(|received| received.first = Some(first));
+            let second = streams.next().await;
             kill();
-            std::process::exit(signal.exit().code.into());
+            sender.send_modify(|received| received.second = Some(second));
+            std::thread::spawn(move || {
+                std::thread::sleep(LAST_RESORT_AFTER);
+                kill();
+                std::process::exit(second.exit().code.into());
+            });
         });
-        Ok(Self { first })
+        Ok(Self { received })
     }
 
     /// The first signal, if there was one.
     pub(crate) fn received(&self) -> Option<Signal> {
-        *self.first.borrow()
+        self.received.borrow().first
     }
 
     /// Waits for the first signal. Cancel safe.
     pub(crate) async fn first(&mut self) -> Signal {
-        let signal = self.first.wait_for(Option::is_some).await.map(|signal| *signal);
-        match signal {
-            Ok(Some(signal)) => signal,
-            // The listener lives as long as the process.
-            Ok(None) | Err(_) => std::future::pending().await,
+        wait(&mut self.received, |received| received.first).await
+    }
+
+    /// Carries a command to its end, or drops it at the second signal.
+    pub(crate) async fn guard(
+        &self,
+        command: impl Future<Output = Result<Exit, Stop>>,
+    ) -> Result<Exit, Stop> {
+        let mut received = self.received.clone();
+        tokio::select! {
+            ended = command => ended,
+            second = wait(&mut received, |received| received.second) => Ok(second.exit()),
         }
+    }
+}
+
+async fn wait(
+    received: &mut watch::Receiver<Received>,
+    which: impl Fn(&Received) -> Option<Signal>,
+) -> Signal {
+    let signal =
+        received.wait_for(|received| which(received).is_some()).await.map(|received| which(&received));
+    match signal {
+        Ok(Some(signal)) => signal,
+        // Whoever listened has ended, so no signal will come.
+        Ok(None) | Err(_) => std::future::pending().await,
     }
 }
 

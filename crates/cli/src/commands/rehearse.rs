@@ -18,20 +18,28 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> Result<Exit, Stop> {
         let scenario = Scenario::from(args.scenario);
         let model = direct_model(args.model.clone(), args.base_url.clone());
         let rehearsal = Rehearsal::set_up(scenario, model.as_ref(), &process::environment).await?;
-        let result = shown(args, scenario, &rehearsal).await;
-        rehearsal.app().shutdown(END_WITHIN).await;
-        result
+        let signals = Signals::listen(rehearsal.app().killer())?;
+        let command = async {
+            let result = shown(args, scenario, &rehearsal, &signals).await;
+            rehearsal.app().shutdown(END_WITHIN).await;
+            result
+        };
+        signals.guard(command).await
     })
 }
 
-async fn shown(args: &RehearseArgs, scenario: Scenario, rehearsal: &Rehearsal) -> Result<Exit, Stop> {
+async fn shown(
+    args: &RehearseArgs,
+    scenario: Scenario,
+    rehearsal: &Rehearsal,
+    signals: &Signals,
+) -> Result<Exit, Stop> {
     for broken in rehearsal.app().broken() {
         output::tell(&format!("dauntless: {broken}"));
     }
-    let signals = Signals::listen(rehearsal.app().killer())?;
     let stream = rehearsal.start().await?;
     if args.json {
-        return Ok(view::follow(stream, &signals, &mut View::<io::Stdout>::Json, |_| {}).await?.exit);
+        return Ok(view::follow(stream, signals, &mut View::<io::Stdout>::Json, |_| {}).await?.exit);
     }
     let model = rehearsal.model();
     output::print(&format!(
@@ -44,7 +52,7 @@ async fn shown(args: &RehearseArgs, scenario: Scenario, rehearsal: &Rehearsal) -
     let color = output::is_colorful(&stdout);
     let mut view = View::lines(Screen::new(stdout, detail, color), None);
     let mut tally = Tally::default();
-    let ended = view::follow(stream, &signals, &mut view, |event| tally.see(event)).await?;
+    let ended = view::follow(stream, signals, &mut view, |event| tally.see(event)).await?;
     let end = match ended.outcome.answer() {
         Some(answer) => format!("\nAnswer: {}\n", output::harmless(answer)),
         None => String::new(),

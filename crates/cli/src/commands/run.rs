@@ -75,17 +75,26 @@ async fn answer(
     environment: Environment<'_>,
 ) -> Result<Exit, Stop> {
     let app = App::assemble(config, environment).await.map_err(|error| Stop::new(Exit::INTERNAL, error))?;
-    let result = watched(args, &app, goal, detail).await;
-    app.shutdown(END_WITHIN).await;
-    result
+    let signals = Signals::listen(app.killer())?;
+    let command = async {
+        let result = watched(args, &app, &signals, goal, detail).await;
+        app.shutdown(END_WITHIN).await;
+        result
+    };
+    signals.guard(command).await
 }
 
-async fn watched(args: &RunArgs, app: &App, goal: &str, detail: Detail) -> Result<Exit, Stop> {
+async fn watched(
+    args: &RunArgs,
+    app: &App,
+    signals: &Signals,
+    goal: &str,
+    detail: Detail,
+) -> Result<Exit, Stop> {
     let agent = app.agent(args.agent.as_deref())?;
     for broken in app.broken() {
         output::tell(&format!("dauntless: {broken}"));
     }
-    let signals = Signals::listen(app.killer())?;
     let stream = app.runtime().stream(agent, goal).await;
     let stream = stream.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
     let mut view = match args.json {
@@ -95,7 +104,7 @@ async fn watched(args: &RunArgs, app: &App, goal: &str, detail: Detail) -> Resul
             View::lines(screen, args.stream.then(Words::default))
         }
     };
-    let Ended { outcome, exit } = view::follow(stream, &signals, &mut view, |_| {}).await?;
+    let Ended { outcome, exit } = view::follow(stream, signals, &mut view, |_| {}).await?;
     if detail != Detail::Hidden {
         output::tell(&format!("     {}", view::used(&outcome)));
     }

@@ -77,15 +77,24 @@ pub(crate) fn call(args: &CallArgs) -> Result<Exit, Stop> {
     };
     process::block_on(&watching, async {
         let app = App::with_tool(&config, &args.name, &process::environment).await?;
-        let result = called(&app, &args.name, &arguments, detail).await;
-        app.shutdown(END_WITHIN).await;
-        result
+        let signals = Signals::listen(app.killer())?;
+        let command = async {
+            let result = called(&app, signals.clone(), &args.name, &arguments, detail).await;
+            app.shutdown(END_WITHIN).await;
+            result
+        };
+        signals.guard(command).await
     })
 }
 
-async fn called(app: &App, name: &str, arguments: &str, detail: Detail) -> Result<Exit, Stop> {
+async fn called(
+    app: &App,
+    mut signals: Signals,
+    name: &str,
+    arguments: &str,
+    detail: Detail,
+) -> Result<Exit, Stop> {
     let agent = app.agent(None)?;
-    let mut signals = Signals::listen(app.killer())?;
     let mut screen = Screen::new(io::stderr(), detail, output::is_colorful(&io::stderr()));
     let mut story = Story::default();
     let mut see = |event: &Progress| screen.show(story.see(event).as_ref(), &story.open());
