@@ -64,8 +64,8 @@ pub use dauntless_macros::tool;
 pub use dauntless_models::{OpenAi, OpenAiBuildError, OpenAiBuilder, Secret};
 pub use dauntless_models::{ScriptError, Scripted, Turn, When};
 pub use dauntless_runtime::{
-    Agent, BuildError, Canceller, Escalation, Quarantined, RedactError, RestartPolicy, RunHandle, RunStream,
-    Runtime, RuntimeBuilder, SubmitError, SystemClock, UnreachableLimit,
+    Agent, BuildError, CallByHand, Canceller, Escalation, Quarantined, RedactError, RestartPolicy, RunHandle,
+    RunStream, Runtime, RuntimeBuilder, SubmitError, SystemClock, UnreachableLimit,
 };
 
 #[cfg(feature = "openai")]

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dauntless_contract::{
-    CallRecord, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals, StopReason, Tool,
+    Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals, StopReason, Tool,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::run::RunSpec;
@@ -17,7 +17,7 @@ use tracing::Span;
 
 use crate::agent::Agent;
 use crate::builder::RuntimeBuilder;
-use crate::by_hand;
+use crate::by_hand::{self, CallByHand};
 use crate::error::{BuildError, SubmitError};
 use crate::guarded::{GuardedHandle, GuardedSupervisor, Port, SupervisorArgs};
 use crate::id;
@@ -148,7 +148,7 @@ impl Runtime {
         tool: &str,
         arguments: &str,
         see: impl FnMut(&Progress),
-    ) -> Result<CallRecord, SubmitError> {
+    ) -> Result<CallByHand, SubmitError> {
         let crew = self.crew(agent).await?;
         by_hand::call(&crew, &*self.inner.config.clock, tool, arguments, see).await
     }

@@ -2,10 +2,9 @@
 
 use std::io;
 
-use dauntless_contract::{CallKey, CallRecord, CallVerdict, Failure, Progress};
+use dauntless_contract::{CallKey, CallRecord, CallVerdict, Progress};
 use dauntless_daemon::config::{self, Config, ToolAction, ToolConfig};
 use dauntless_daemon::wiring::{App, NoAgent, NoTool, lacks};
-use serde_json::Value;
 
 use crate::args::{CallArgs, DescribeArgs, ListArgs};
 use crate::exit::{Exit, Stop};
@@ -99,25 +98,25 @@ async fn called(
     let mut story = Story::default();
     let mut see = |event: &Progress| screen.show(story.see(event).as_ref(), &story.open());
     see(&asked(name, arguments));
-    let record = tokio::select! {
+    let ended_call = tokio::select! {
         biased;
         signal = signals.first() => {
             screen.clear();
             output::tell(&format!("dauntless: the call was cancelled by {}", signal.name()));
             return Ok(signal.exit());
         }
-        record = app.runtime().call_tool(agent, name, arguments, &mut see) => record,
+        by_hand = app.runtime().call_tool(agent, name, arguments, &mut see) => by_hand,
     };
-    let record = record.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
-    see(&ended(name, &record));
+    let by_hand = ended_call.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
+    see(&ended(name, &by_hand.record));
     screen.clear();
-    match &record.verdict {
+    match &by_hand.record.verdict {
         CallVerdict::Succeeded(value) => {
             output::print_answer(&value.text)?;
             Ok(Exit::COMPLETED)
         }
-        CallVerdict::Failed(failure) => {
-            output::tell(&as_json(failure, record.attempts));
+        CallVerdict::Failed(_) => {
+            output::tell(&by_hand.observation.text);
             Ok(Exit::CALL_FAILED)
         }
     }
@@ -149,13 +148,4 @@ fn ended(name: &str, record: &CallRecord) -> Progress {
         waited: record.waited,
         stopped_by: record.stopped_by,
     }
-}
-
-/// The failure as it is stored, with the number of attempts.
-fn as_json(failure: &Failure, attempts: u32) -> String {
-    let mut json = serde_json::to_value(failure).unwrap_or_default();
-    if let Value::Object(fields) = &mut json {
-        fields.insert("attempts".to_owned(), attempts.into());
-    }
-    json.to_string()
 }

@@ -63,7 +63,7 @@ fn a_call_by_hand_has_all_its_retries_and_a_failure_is_json() {
     let ran = folder.run(&["tools", "call", "stock"]);
     assert_eq!((ran.code, &*ran.out), (Some(30), ""), "{ran:?}");
     let failure: Value = serde_json::from_str(&ran.err).unwrap();
-    assert_eq!((&failure["code"], &failure["attempts"]), (&json!("unavailable"), &json!(4)));
+    assert_eq!((&failure["error"], &failure["attempts"]), (&json!("unavailable"), &json!(4)));
     assert_eq!(counter.requests(), 4);
 }
 
@@ -72,7 +72,7 @@ fn arguments_that_do_not_fit_never_reach_the_tool() {
     let ran = configured(ECHO).run(&["tools", "call", "echo", r#"{"txt":1}"#]);
     assert_eq!((ran.code, &*ran.out), (Some(30), ""), "{ran:?}");
     let failure: Value = serde_json::from_str(&ran.err).unwrap();
-    assert_eq!((&failure["code"], &failure["attempts"]), (&json!("invalid_arguments"), &json!(0)));
+    assert_eq!((&failure["error"], &failure["attempts"]), (&json!("invalid_arguments"), &json!(null)));
 }
 
 #[test]
