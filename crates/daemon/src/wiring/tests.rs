@@ -89,9 +89,9 @@ async fn one_tool_starts_without_a_model_and_without_the_others() {
     let config = parsed(TWO_AGENTS);
     let app = App::with_tool(&config, "echo", &environment).await.unwrap();
     let agent = app.agent(None).unwrap();
-    let record = app.runtime().call_tool(agent, "echo", r#"{"text":"hi"}"#, |_| {}).await.unwrap();
+    let call = app.runtime().call_tool(agent, "echo", r#"{"text":"hi"}"#, |_| {}).await.unwrap();
     assert!(
-        matches!(record.verdict, dauntless_contract::CallVerdict::Succeeded(output) if &*output.text == "hi")
+        matches!(call.record.verdict, dauntless_contract::CallVerdict::Succeeded(output) if &*output.text == "hi")
     );
     app.shutdown(Duration::from_secs(1)).await;
 
