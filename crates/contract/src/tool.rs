@@ -150,6 +150,14 @@ impl Default for BudgetPolicy {
     }
 }
 
+impl BudgetPolicy {
+    /// The defaults for all dependencies of a runtime together: 100 retries, +0.1 for each
+    /// success, +1 every second.
+    pub fn for_runtime() -> Self {
+        Self { capacity_milli: 100_000, per_success_milli: 100, refill_every: Duration::from_secs(1) }
+    }
+}
+
 /// Everything that bounds the calls to one dependency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResiliencePolicy {

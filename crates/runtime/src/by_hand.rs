@@ -61,9 +61,7 @@ pub(crate) async fn call(
         deadline: Timestamp::MAX,
         watch,
         span: telemetry::tool_span(&Span::current(), CALL, name, tool.port().tool.spec().effect),
-        reply: ReplySlot::new(move |end| {
-            let _ = reply.send(end);
-        }),
+        reply: ReplySlot::new(reply),
     };
     let ticket = tool.submit(clock.now(), job);
     let _guard = CancelOnDrop { tool, ticket };

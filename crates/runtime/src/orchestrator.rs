@@ -10,13 +10,13 @@ use dauntless_contract::{
 };
 use dauntless_core::resilience::CallEnd;
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Span;
 
 use crate::clock::sleep_until;
-use crate::guarded::{GuardedHandle, Job, JobTicket, ReplySlot};
+use crate::guarded::{Caller, GuardedHandle, Job, JobTicket, ReplySlot};
 use crate::ports::{ModelJob, ModelPort, ToolPort, ToolRequest};
 use crate::telemetry;
 use crate::watch::Watch;
@@ -68,6 +68,38 @@ pub(crate) enum RunMsg {
     CallEnded { call: CallKey, end: CallEnd<ToolOutput> },
     Timer(RunTimer),
     Cancel { by: Arc<str> },
+}
+
+/// The run, as the one who waits for an answer.
+struct Asker<K> {
+    me: ActorRef<RunMsg>,
+    asked: K,
+}
+
+impl<K> Asker<K> {
+    fn is_gone(&self) -> bool {
+        matches!(self.me.get_status(), ActorStatus::Stopping | ActorStatus::Stopped)
+    }
+}
+
+impl Caller<CallEnd<ModelReply>> for Asker<u32> {
+    fn take(self: Box<Self>, end: CallEnd<ModelReply>) {
+        let _ = self.me.send_message(RunMsg::ModelEnded { turn: self.asked, end });
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone()
+    }
+}
+
+impl Caller<CallEnd<ToolOutput>> for Asker<CallKey> {
+    fn take(self: Box<Self>, end: CallEnd<ToolOutput>) {
+        let _ = self.me.send_message(RunMsg::CallEnded { call: self.asked, end });
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone()
+    }
 }
 
 pub(crate) struct RunShell {
@@ -232,15 +264,12 @@ impl RunShell {
             Offer::Nothing => &self.crew.nothing,
         };
         let request = ModelRequest { history: Arc::clone(self.machine.history()), tools: Arc::clone(tools) };
-        let me = self.me.clone();
         let job = Job {
             request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
             deadline,
             watch: self.watch.clone(),
             span: telemetry::chat_span(&self.turn_span, &self.crew.spec.model),
-            reply: ReplySlot::new(move |end| {
-                let _ = me.send_message(RunMsg::ModelEnded { turn, end });
-            }),
+            reply: ReplySlot::new(Asker { me: self.me.clone(), asked: turn }),
         };
         self.model = Some(self.crew.model.submit(now, job));
     }
@@ -253,10 +282,7 @@ impl RunShell {
         arguments: Json,
         deadline: Timestamp,
     ) {
-        let me = self.me.clone();
-        let reply = ReplySlot::new(move |end| {
-            let _ = me.send_message(RunMsg::CallEnded { call, end });
-        });
+        let reply = ReplySlot::new(Asker { me: self.me.clone(), asked: call });
         let Some(tool) = self.crew.tools.get(name) else {
             // The toolbox offers only tools that have an actor; the slot answers should one not.
             return drop(reply);

@@ -44,6 +44,10 @@ impl Port for ToolPort {
         self.tool.spec().effect
     }
 
+    fn run(request: &ToolRequest) -> RunId {
+        request.run
+    }
+
     async fn attempt(
         self: Arc<Self>,
         input: AttemptInput<ToolRequest>,
@@ -115,6 +119,10 @@ impl Port for ModelPort {
     /// Asking again costs tokens and changes nothing else.
     fn effect(&self) -> Effect {
         Effect::ReadOnly
+    }
+
+    fn run(request: &ModelJob) -> RunId {
+        request.run
     }
 
     async fn attempt(

@@ -19,7 +19,7 @@ use crate::agent::Agent;
 use crate::builder::RuntimeBuilder;
 use crate::by_hand;
 use crate::error::{BuildError, SubmitError};
-use crate::guarded::{GuardedHandle, GuardedSupervisor, Port, SupervisorArgs};
+use crate::guarded::{GuardedHandle, GuardedSupervisor, Port, RuntimeBudget, SupervisorArgs};
 use crate::id;
 use crate::orchestrator::{Crew, OrchestratorActor, RunArgs, RunMsg};
 use crate::ports::{ModelPort, ToolPort};
@@ -60,6 +60,7 @@ pub(crate) struct Settings {
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) redactor: Redactor,
     pub(crate) restarts: RestartPolicy,
+    pub(crate) budget: Arc<RuntimeBudget>,
     pub(crate) seed: u64,
 }
 
@@ -167,6 +168,11 @@ impl Runtime {
         };
         let _ = tokio::time::timeout(within, all_ended).await;
         let _ = self.inner.root.stop_and_wait(Some("shutdown".into()), Some(within)).await;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.inner.config.clock
     }
 
     async fn start(&self, agent: &Agent, goal: Arc<str>, watch: Watch) -> Result<RunHandle, SubmitError> {
@@ -277,7 +283,8 @@ impl Runtime {
         seed: u64,
         branch: ActorCell,
     ) -> Result<GuardedHandle<P>, BuildError> {
-        let handle = GuardedHandle::new(Arc::new(port), seed);
+        let budget = Arc::clone(&self.inner.config.budget);
+        let handle = GuardedHandle::new(Arc::new(port), budget, seed);
         let args = SupervisorArgs {
             handle: handle.clone(),
             clock: Arc::clone(&self.inner.config.clock),

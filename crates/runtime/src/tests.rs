@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::{Agent, BuildError, Runtime};
 
+mod guards;
 mod spans;
 
 /// One turn that calls each named tool once, then the answer.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{Effect, Failure, StoppedBy, Timestamp};
+use dauntless_contract::{Effect, Failure, RunId, StoppedBy, Timestamp};
 
 /// Names one call at one dependency. The shell counts them up and never uses one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +16,8 @@ pub enum CallEvent<T> {
     Submitted {
         /// Its name from now on.
         ticket: Ticket,
+        /// Who wants it: where calls wait for places, runs take turns.
+        run: RunId,
         /// What a repetition would do.
         effect: Effect,
         /// When the answer must be there. The policy's own deadline holds too.

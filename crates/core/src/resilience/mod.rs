@@ -14,6 +14,7 @@ mod dependency;
 mod event;
 mod gate;
 mod policies;
+mod queue;
 mod rng;
 mod step;
 mod window;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 pub use self::backoff::Backoff;
 pub use self::breaker::{Breaker, BreakerState, Permit, Recorded, Rejected};
-pub use self::budget::{RetryBudget, Withdrawal};
+pub use self::budget::{CommonBudget, RetryBudget, Withdrawal};
 pub use self::class::{Class, Weight, classify, retryable};
 pub use self::dependency::Dependency;
 pub use self::event::{CallEffect, CallEnd, CallEvent, Report, Ticket};

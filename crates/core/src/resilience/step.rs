@@ -3,11 +3,12 @@
 use dauntless_contract::{Failure, StoppedBy, Timestamp};
 
 use super::call::{Call, Retry};
-use super::{CallEffect, CallEnd, Permit, Policies, Recorded, Report, Weight};
+use super::{CallEffect, CallEnd, CommonBudget, Permit, Policies, Recorded, Report, Weight};
 
 pub(super) struct Step<'a, T> {
     pub(super) now: Timestamp,
     pub(super) policies: &'a mut Policies,
+    pub(super) common: &'a mut dyn CommonBudget,
     pub(super) effects: Vec<CallEffect<T>>,
 }
 
@@ -60,7 +61,7 @@ impl<T> Step<'_, T> {
     /// Ends the wait for a retry that will not be made; returns the failure that led to it.
     pub(super) fn give_back(&mut self, call: &mut Call, retry: Retry) -> Failure {
         call.waited += self.now.since(retry.since);
-        self.policies.budget.refund(self.now, retry.paid);
+        retry.paid.refund(&mut self.policies.budget, self.common, self.now);
         retry.last
     }
 

@@ -144,9 +144,9 @@ impl<P: Port> GuardedShell<P> {
             GuardedMsg::Submit { ticket, job, permit } => {
                 let port = self.args.handle.port();
                 let deadline = job.deadline.min(now + port.policy().deadline);
-                let effect = port.effect();
+                let (run, effect) = (P::run(&job.request), port.effect());
                 self.calls.insert(ticket, Call { job, running: None, timer: None, permit });
-                CallEvent::Submitted { ticket, effect, deadline }
+                CallEvent::Submitted { ticket, run, effect, deadline }
             }
             GuardedMsg::Ended { ticket, attempt, end } => {
                 self.stop_attempt(ticket, attempt);
@@ -194,9 +194,22 @@ impl<P: Port> GuardedShell<P> {
     }
 
     fn decide(&mut self, now: Timestamp, event: CallEvent<P::Reply>) {
-        let effects = self.machine.on(now, event, &mut self.args.handle.policies());
+        let mut abandoned = Vec::new();
+        self.step(now, event, &mut abandoned);
+        while let Some(ticket) = abandoned.pop() {
+            self.step(now, CallEvent::CancelRequested { ticket }, &mut abandoned);
+        }
+    }
+
+    fn step(&mut self, now: Timestamp, event: CallEvent<P::Reply>, abandoned: &mut Vec<Ticket>) {
+        let GuardedArgs { handle, .. } = &self.args;
+        let effects = self.machine.on(now, event, &mut handle.policies(), &mut handle.common());
         for effect in effects {
             match effect {
+                // Its place goes to the next in turn; the dependency never hears of this call.
+                CallEffect::StartAttempt { ticket, .. } if self.is_abandoned(ticket) => {
+                    abandoned.push(ticket)
+                }
                 CallEffect::StartAttempt { ticket, attempt, timeout_at } => {
                     self.start_attempt(ticket, attempt, timeout_at);
                 }
@@ -206,6 +219,11 @@ impl<P: Port> GuardedShell<P> {
                 CallEffect::Report(report) => self.report(report),
             }
         }
+    }
+
+    /// Whether whoever asked for the call went away without cancelling it.
+    fn is_abandoned(&self, ticket: Ticket) -> bool {
+        self.calls.get(&ticket).is_some_and(|call| call.job.reply.is_abandoned())
     }
 
     fn start_attempt(&mut self, ticket: Ticket, attempt: u32, timeout_at: Timestamp) {

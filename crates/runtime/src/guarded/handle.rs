@@ -11,7 +11,7 @@ use ractor::ActorRef;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::actor::GuardedMsg;
-use super::{Job, Port};
+use super::{Job, Port, RuntimeBudget};
 
 /// Names a submitted call, for cancelling it.
 pub(crate) type JobTicket = Ticket;
@@ -32,6 +32,8 @@ struct Shared<P: Port> {
     status: RwLock<Status<P>>,
     /// Breaker, budget and gate: they outlive the actor, or a crash would forget a dead service.
     policies: Mutex<Policies>,
+    /// The budget of the whole runtime.
+    common: Arc<RuntimeBudget>,
     /// One permit for each call inside: the actor's mailbox itself has no bound.
     admission: Arc<Semaphore>,
     tickets: AtomicU64,
@@ -46,7 +48,7 @@ pub(crate) enum Status<P: Port> {
 }
 
 impl<P: Port> GuardedHandle<P> {
-    pub(crate) fn new(port: Arc<P>, seed: u64) -> Self {
+    pub(crate) fn new(port: Arc<P>, common: Arc<RuntimeBudget>, seed: u64) -> Self {
         let policy = port.policy();
         let places = usize::try_from(u64::from(policy.concurrency) + u64::from(policy.waiting))
             .unwrap_or(usize::MAX)
@@ -57,6 +59,7 @@ impl<P: Port> GuardedHandle<P> {
                 port,
                 status: RwLock::new(Status::Starting),
                 policies: Mutex::new(policies),
+                common,
                 admission: Arc::new(Semaphore::new(places)),
                 tickets: AtomicU64::new(1),
             }),
@@ -70,6 +73,11 @@ impl<P: Port> GuardedHandle<P> {
     /// Locks breaker, budget and gate. Held for one decision, never over an await.
     pub(crate) fn policies(&self) -> MutexGuard<'_, Policies> {
         self.shared.policies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The budget that all dependencies of the runtime share.
+    pub(crate) fn common(&self) -> &RuntimeBudget {
+        &self.shared.common
     }
 
     pub(crate) fn set_status(&self, status: Status<P>) {
@@ -99,6 +107,19 @@ impl<P: Port> GuardedHandle<P> {
     pub(crate) fn cancel(&self, ticket: JobTicket, reach: CancelReach) {
         if let Status::Up(actor) = &*self.shared.status.read().unwrap_or_else(PoisonError::into_inner) {
             let _ = actor.send_message(GuardedMsg::Cancel { ticket, reach });
+        }
+    }
+
+    /// Calls that would still be taken in.
+    pub(crate) fn free_places(&self) -> usize {
+        self.shared.admission.available_permits()
+    }
+
+    /// Kills the actor, as a defect of the runtime would.
+    #[cfg(test)]
+    pub(crate) fn kill(&self) {
+        if let Status::Up(actor) = &*self.shared.status.read().unwrap_or_else(PoisonError::into_inner) {
+            actor.kill();
         }
     }
 

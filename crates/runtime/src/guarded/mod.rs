@@ -5,6 +5,7 @@
 //! each attempt runs in a task of its own, so a panic, a hang or a slow answer costs that attempt.
 
 mod actor;
+mod budget;
 mod handle;
 mod reply;
 mod supervisor;
@@ -12,15 +13,16 @@ mod supervisor;
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{Effect, Failure, Progress, ResiliencePolicy, Timestamp};
+use dauntless_contract::{Effect, Failure, Progress, ResiliencePolicy, RunId, Timestamp};
 use dauntless_core::resilience::CallEnd;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::watch::Watch;
 
+pub(crate) use budget::RuntimeBudget;
 pub(crate) use handle::{GuardedHandle, JobTicket};
-pub(crate) use reply::ReplySlot;
+pub(crate) use reply::{Caller, ReplySlot};
 pub(crate) use supervisor::{GaveUp, GuardedSupervisor, SupervisorArgs};
 
 /// What differs between a tool and a model.
@@ -36,6 +38,8 @@ pub(crate) trait Port: Send + Sync + 'static {
     fn policy(&self) -> &ResiliencePolicy;
     /// What a repetition would do.
     fn effect(&self) -> Effect;
+    /// Whose call it is: where calls wait for places, runs take turns.
+    fn run(request: &Self::Request) -> RunId;
     /// One attempt. The answer is already redacted.
     fn attempt(
         self: Arc<Self>,
