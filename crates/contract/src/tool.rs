@@ -169,6 +169,9 @@ pub struct ResiliencePolicy {
     pub concurrency: u32,
     /// Calls that may wait for a place. Default 32; the next is refused as `overloaded`.
     pub waiting: u32,
+    /// Attempts that were stopped and whose code goes on all the same: with more than this, no
+    /// further attempt is started until some of them end. Default 4.
+    pub abandoned_max: u32,
     /// Retries.
     pub retry: RetryPolicy,
     /// The breaker.
@@ -184,6 +187,7 @@ impl Default for ResiliencePolicy {
             deadline: Duration::from_secs(60),
             concurrency: 8,
             waiting: 32,
+            abandoned_max: 4,
             retry: RetryPolicy::default(),
             breaker: BreakerPolicy::default(),
             budget: BudgetPolicy::default(),

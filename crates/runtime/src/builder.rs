@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use dauntless_contract::{BudgetPolicy, Clock, Journal, Model, RunLimits};
 use dauntless_core::redact::Redactor;
+use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::supervision::{RestartPolicy, Restarts};
 use ractor::{Actor, ActorCell};
 
 use crate::agent::Agent;
 use crate::clock::SystemClock;
 use crate::error::BuildError;
+use crate::events::ToolNews;
 use crate::guarded::RuntimeBudget;
 use crate::id;
 use crate::orchestrator::Escalation;
@@ -26,6 +28,7 @@ pub struct RuntimeBuilder {
     secrets: Vec<String>,
     patterns: Vec<String>,
     restarts: RestartPolicy,
+    revival: RevivalPolicy,
     budget: BudgetPolicy,
     seed: Option<u64>,
     agents: Vec<Agent>,
@@ -43,6 +46,7 @@ impl RuntimeBuilder {
             secrets: Vec::new(),
             patterns: Vec::new(),
             restarts: RestartPolicy::default(),
+            revival: RevivalPolicy::default(),
             budget: BudgetPolicy::for_runtime(),
             seed: None,
             agents: Vec::new(),
@@ -95,6 +99,12 @@ impl RuntimeBuilder {
     /// How often a broken tool is restarted before it is taken out of service.
     pub fn restarts(mut self, restarts: RestartPolicy) -> Self {
         self.restarts = restarts;
+        self
+    }
+
+    /// When a tool that was taken out of service is started afresh.
+    pub const fn revival(mut self, revival: RevivalPolicy) -> Self {
+        self.revival = revival;
         self
     }
 
@@ -153,6 +163,8 @@ impl RuntimeBuilder {
             journal: self.journal,
             redactor,
             restarts: self.restarts,
+            revival: self.revival,
+            news: ToolNews::new(),
             budget: Arc::new(RuntimeBudget::new(&self.budget)),
             seed: self.seed.unwrap_or_else(id::seed),
         };

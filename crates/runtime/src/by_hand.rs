@@ -27,15 +27,7 @@ pub(crate) async fn call(
     arguments: &str,
     mut see: impl FnMut(&Progress),
 ) -> Result<CallRecord, SubmitError> {
-    let Some(tool) = crew.tools.get(name) else {
-        let mut known: Vec<&str> = crew.tools.keys().map(|name| &**name).collect();
-        known.sort_unstable();
-        return Err(SubmitError::NoSuchTool {
-            agent: Arc::clone(&crew.spec.agent.name),
-            tool: name.to_owned(),
-            known: known.join(", "),
-        });
-    };
+    let tool = crew.tool(name)?;
     let raw = RawCall { id: "by-hand".into(), name: name.into(), arguments: arguments.into(), garbled: None };
     let arguments = match crew.spec.toolbox.admit(&raw, None) {
         Admission::Run { call, .. } => call.arguments,
@@ -61,14 +53,14 @@ pub(crate) async fn call(
         deadline: Timestamp::MAX,
         watch,
         span: telemetry::tool_span(&Span::current(), CALL, name, tool.port().tool.spec().effect),
-        reply: ReplySlot::new(reply),
+        reply: ReplySlot::new(tool.name(), reply),
     };
     let ticket = tool.submit(clock.now(), job);
     let _guard = CancelOnDrop { tool, ticket };
     loop {
         tokio::select! {
             biased;
-            Some(progress) = events.recv() => see(&progress),
+            Some(progress) = events.next() => see(&progress),
             end = &mut ended => {
                 let CallEnd { result, attempts, waited, stopped_by } =
                     end.map_err(|_| SubmitError::Stopped)?;

@@ -16,6 +16,7 @@ use tokio::task::AbortHandle;
 use tracing::Span;
 
 use crate::clock::sleep_until;
+use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, Job, JobTicket, ReplySlot};
 use crate::ports::{ModelJob, ModelPort, ToolPort, ToolRequest};
 use crate::telemetry;
@@ -27,6 +28,24 @@ pub(crate) struct Crew {
     pub(crate) tools: HashMap<Arc<str>, GuardedHandle<ToolPort>>,
     pub(crate) model: GuardedHandle<ModelPort>,
     pub(crate) nothing: Arc<[Arc<ToolSpec>]>,
+}
+
+impl Crew {
+    /// The tool of this name.
+    ///
+    /// # Errors
+    /// [`SubmitError::NoSuchTool`], with the names there are.
+    pub(crate) fn tool(&self, name: &str) -> Result<&GuardedHandle<ToolPort>, SubmitError> {
+        self.tools.get(name).ok_or_else(|| {
+            let mut known: Vec<&str> = self.tools.keys().map(|name| &**name).collect();
+            known.sort_unstable();
+            SubmitError::NoSuchTool {
+                agent: Arc::clone(&self.spec.agent.name),
+                tool: name.to_owned(),
+                known: known.join(", "),
+            }
+        })
+    }
 }
 
 /// A run that ended for a reason nobody in it could do anything about.
@@ -253,7 +272,14 @@ impl RunShell {
             }
             // The watcher gets the end from the outcome itself, which cannot be lost.
             RunEffect::Report(Progress::RunEnded { .. }) | RunEffect::End => {}
-            RunEffect::Report(progress) => self.watch.tell(|| progress),
+            RunEffect::Report(progress) => {
+                if let Progress::CallEnded { tool, code: Some(code), .. } = &progress
+                    && let Some(tool) = self.crew.tools.get(tool)
+                {
+                    tool.policies().stats.observed(*code);
+                }
+                self.watch.tell(|| progress);
+            }
         }
     }
 
@@ -269,7 +295,7 @@ impl RunShell {
             deadline,
             watch: self.watch.clone(),
             span: telemetry::chat_span(&self.turn_span, &self.crew.spec.model),
-            reply: ReplySlot::new(Asker { me: self.me.clone(), asked: turn }),
+            reply: ReplySlot::new(self.crew.model.name(), Asker { me: self.me.clone(), asked: turn }),
         };
         self.model = Some(self.crew.model.submit(now, job));
     }
@@ -282,7 +308,7 @@ impl RunShell {
         arguments: Json,
         deadline: Timestamp,
     ) {
-        let reply = ReplySlot::new(Asker { me: self.me.clone(), asked: call });
+        let reply = ReplySlot::new(name, Asker { me: self.me.clone(), asked: call });
         let Some(tool) = self.crew.tools.get(name) else {
             // The toolbox offers only tools that have an actor; the slot answers should one not.
             return drop(reply);

@@ -77,12 +77,14 @@ impl<T> Dependency<T> {
         match event {
             CallEvent::Submitted { ticket, run, effect, deadline } => {
                 let deadline = deadline.min(now + self.policy.deadline);
+                step.policies.stats.called();
                 self.submitted(Call::new(ticket, run, effect, now, deadline), &mut step);
             }
             CallEvent::Succeeded { ticket, attempt, value } => {
                 if let Some((call, permit, _)) = self.end_attempt(ticket, attempt, &mut step) {
                     step.record(permit, Weight::Healthy);
                     step.policies.budget.succeeded(now);
+                    step.policies.stats.succeeded(now.since(call.submitted));
                     step.common.succeeded(now);
                     step.succeed(call, value);
                 }
@@ -111,6 +113,7 @@ impl<T> Dependency<T> {
             }
         }
         self.fill_places(&mut step);
+        step.policies.stats.set_load(self.in_flight(), self.waiting());
         step.effects
     }
 
@@ -173,6 +176,7 @@ impl<T> Dependency<T> {
         let Some((mut call, permit, since)) = self.end_attempt(ticket, attempt, step) else { return };
         let failure = failure(&self.name, step.now.since(since));
         let class = classify(&failure);
+        step.policies.stats.failed(step.now, &failure);
         step.record(permit, class.weight());
         let wait = match failure.retry_after {
             Some(asked) => self.backoff.wait_at_least(asked, call.attempts, &mut self.rng),
@@ -254,6 +258,11 @@ impl<T> Dependency<T> {
         if let Some(opens) = step.policies.gate.shut_until(now) {
             return self.wait_at_gate(call, retry, opens, step);
         }
+        if step.policies.abandoned > self.policy.abandoned_max {
+            let abandoned = step.policies.abandoned;
+            let reason = || wording::does_not_stop(&self.name, abandoned);
+            return step.refuse(call, retry, reason, StoppedBy::Permanent);
+        }
         step.settle_breaker();
         let permit = match step.policies.breaker.acquire(now) {
             Ok(permit) => permit,
@@ -267,6 +276,7 @@ impl<T> Dependency<T> {
         }
         call.attempts += 1;
         self.running += 1;
+        step.policies.stats.started(call.attempts);
         step.effects.push(CallEffect::StartAttempt {
             ticket: call.ticket,
             attempt: call.attempts,
@@ -345,6 +355,7 @@ impl<T> Dependency<T> {
                 if let Some(entry) = other {
                     self.calls.insert(ticket, entry);
                 }
+                step.policies.stats.stale();
                 step.report(Report::Stale { ticket, attempt });
                 None
             }

@@ -16,6 +16,7 @@ mod gate;
 mod policies;
 mod queue;
 mod rng;
+mod stats;
 mod step;
 mod window;
 mod wording;
@@ -31,6 +32,7 @@ pub use self::event::{CallEffect, CallEnd, CallEvent, Report, Ticket};
 pub use self::gate::Gate;
 pub use self::policies::Policies;
 pub use self::rng::Rng;
+pub use self::stats::Stats;
 
 /// A length in whole microseconds, the grain of [`Timestamp`](dauntless_contract::Timestamp).
 fn micros(length: Duration) -> u64 {

@@ -64,6 +64,15 @@ pub(super) fn tool_down(name: &str, rejected: &Rejected) -> Failure {
     }
 }
 
+pub(super) fn does_not_stop(name: &str, abandoned: u32) -> Failure {
+    Failure::tool_down(format!(
+        "`{name}` is out of service: {} of it {} told to stop and {} not. This call was not sent.",
+        counted(abandoned, "attempt"),
+        if abandoned == 1 { "was" } else { "were" },
+        if abandoned == 1 { "did" } else { "do" },
+    ))
+}
+
 pub(super) fn cancelled(name: &str, running: bool) -> Failure {
     Failure::cancelled(if running {
         format!("The call to `{name}` was cancelled while it was running.")

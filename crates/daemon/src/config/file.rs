@@ -83,6 +83,9 @@ pub(super) struct ModelFile {
     /// Requests that may wait for a place.
     #[serde(default = "model_waiting")]
     pub(super) waiting: u32,
+    /// Attempts that were stopped but do not end: with more than this, no further one is started.
+    #[serde(default = "abandoned_max")]
+    pub(super) abandoned_max: u32,
     /// How often and when an attempt is repeated.
     #[serde(default)]
     pub(super) retry: RetryFile,
@@ -189,6 +192,9 @@ pub(super) struct ToolFile {
     /// Calls that may wait for a place; the next is refused as overloaded.
     #[serde(default = "tool_waiting")]
     pub(super) waiting: u32,
+    /// Attempts that were stopped but do not end: with more than this, no further one is started.
+    #[serde(default = "abandoned_max")]
+    pub(super) abandoned_max: u32,
     /// When it stays broken after all retries: end_run ends the run, observe tells the model, which
     /// goes on without it.
     #[serde(default)]
@@ -303,6 +309,10 @@ fn tool_concurrency() -> u32 {
 
 fn tool_waiting() -> u32 {
     ResiliencePolicy::default().waiting
+}
+
+fn abandoned_max() -> u32 {
+    ResiliencePolicy::default().abandoned_max
 }
 
 fn output_max() -> Size {

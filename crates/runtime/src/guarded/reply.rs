@@ -1,5 +1,7 @@
 //! The one answer that every call gets.
 
+use std::sync::Arc;
+
 use dauntless_contract::{EffectState, Failure};
 use dauntless_core::resilience::CallEnd;
 use tokio::sync::oneshot;
@@ -33,6 +35,7 @@ impl<T: Send + 'static> Caller<T> for oneshot::Sender<T> {
 /// held it, which means that actor died.
 pub(crate) struct ReplySlot<T: FromCrash> {
     caller: Option<Box<dyn Caller<T>>>,
+    name: Arc<str>,
     reached: Reached,
 }
 
@@ -48,8 +51,9 @@ impl<R: 'static> FromCrash for CallEnd<R> {
 }
 
 impl<T: FromCrash> ReplySlot<T> {
-    pub(crate) fn new(caller: impl Caller<T>) -> Self {
-        Self { caller: Some(Box::new(caller)), reached: Reached::Never }
+    /// `name` is what the answer calls the dependency, should it crash.
+    pub(crate) fn new(name: &Arc<str>, caller: impl Caller<T>) -> Self {
+        Self { caller: Some(Box::new(caller)), name: Arc::clone(name), reached: Reached::Never }
     }
 
     /// Whether nobody waits for the answer: work for it would be wasted.
@@ -74,11 +78,11 @@ impl<T: FromCrash> Drop for ReplySlot<T> {
         let Some(caller) = self.caller.take() else { return };
         let (attempts, failure) = match self.reached {
             Reached::Never => {
-                let text = "The tool was restarted before it started on this call.";
+                let text = format!("`{}` crashed before it started on this call.", self.name);
                 (0, Failure::crashed(text).effect(EffectState::None))
             }
             Reached::Maybe { attempts } => {
-                let text = "The tool was restarted while it worked on this call.";
+                let text = format!("`{}` crashed while it worked on this call.", self.name);
                 (attempts, Failure::crashed(text).effect(EffectState::Unknown))
             }
         };

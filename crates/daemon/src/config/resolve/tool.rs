@@ -56,6 +56,7 @@ impl Resolver<'_, '_> {
             deadline: file.deadline.0,
             concurrency: file.concurrency,
             waiting: file.waiting,
+            abandoned_max: file.abandoned_max,
             retry: file.retry.into(),
             breaker: file.breaker.into(),
             budget: file.budget.into(),
