@@ -221,6 +221,8 @@ pub struct ToolSpec {
     pub effect: Effect,
     /// What a run does when the tool stays broken.
     pub on_exhausted: OnExhausted,
+    /// The tool that is asked in its place when it is exhausted or down, with the same arguments.
+    pub fallback: Option<Arc<str>>,
     /// Asked again and again on purpose: identical successes are not a loop.
     pub polling: bool,
     /// Longest text of a success that the model is shown, in bytes. Default 32 KiB.
@@ -271,6 +273,7 @@ impl ToolSpec {
             parameters: Arc::new(parameters),
             effect: Effect::Once,
             on_exhausted: OnExhausted::EndRun,
+            fallback: None,
             polling: false,
             output_bytes_max: 32 * 1024,
             resilience: ResiliencePolicy::default(),

@@ -37,6 +37,8 @@ pub(crate) async fn call(
                 attempts: 0,
                 waited: Duration::ZERO,
                 stopped_by: Some(StoppedBy::Permanent),
+                out_for: None,
+                by: None,
             });
         }
     };
@@ -62,10 +64,10 @@ pub(crate) async fn call(
             biased;
             Some(progress) = events.next() => see(&progress),
             end = &mut ended => {
-                let CallEnd { result, attempts, waited, stopped_by } =
+                let CallEnd { result, attempts, waited, stopped_by, out_for } =
                     end.map_err(|_| SubmitError::Stopped)?;
                 let verdict = result.map_or_else(CallVerdict::Failed, CallVerdict::Succeeded);
-                return Ok(CallRecord { verdict, attempts, waited, stopped_by });
+                return Ok(CallRecord { verdict, attempts, waited, stopped_by, out_for, by: None });
             }
         }
     }

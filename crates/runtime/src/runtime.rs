@@ -11,7 +11,7 @@ use dauntless_contract::{
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
-use dauntless_core::run::RunSpec;
+use dauntless_core::run::{ModelFallback, RunSpec};
 use dauntless_core::supervision::RestartPolicy;
 use ractor::{Actor, ActorCell, ActorRef};
 use tokio::sync::{Mutex, oneshot};
@@ -266,15 +266,22 @@ impl Runtime {
             let handle = self.tool(tool, &mut dependencies).await?;
             tools.insert(Arc::clone(&tool.spec().name), handle);
         }
+        let mut models = vec![self.model(model, &mut dependencies).await?];
+        let mut fallbacks = Vec::new();
+        for (model, on) in agent.fallbacks() {
+            models.push(self.model(model, &mut dependencies).await?);
+            fallbacks.push(ModelFallback { model: Arc::clone(model.spec()), on: on.clone() });
+        }
         let crew = Arc::new(Crew {
             spec: Arc::new(RunSpec {
                 agent: agent.spec().clone(),
                 toolbox,
                 model: Arc::clone(model.spec()),
+                fallbacks,
                 redactor: settings.redactor.clone(),
             }),
             tools,
-            model: self.model(model, &mut dependencies).await?,
+            models,
             nothing: Arc::new([]),
         });
         // The agent itself is kept, so that its identity is not given to another.

@@ -156,4 +156,6 @@ pub struct CallEnd<T> {
     pub waited: Duration,
     /// Why there was no further attempt; `None` for a success and where there was no room.
     pub stopped_by: Option<StoppedBy>,
+    /// How long the dependency takes no calls from now on, where its breaker is open.
+    pub out_for: Option<Duration>,
 }

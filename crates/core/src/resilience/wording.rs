@@ -116,7 +116,7 @@ fn counted(n: u32, what: &str) -> String {
 }
 
 /// A length in words, rounded up: who waits so long does not come too early.
-fn plain(length: Duration) -> String {
+pub(crate) fn plain(length: Duration) -> String {
     let ms = micros(length).div_ceil(1000);
     match ms {
         0..1_000 => format!("{ms} ms"),

@@ -218,8 +218,11 @@ impl<P: Port> GuardedHandle<P> {
             }
             Err(failure) => {
                 self.policies().stats.called();
+                // Of a tool that is down or starts again the failure tells when it is back.
+                let out_for = failure.retry_after;
                 job.reply.answer(CallEnd {
                     result: Err(failure),
+                    out_for,
                     attempts: 0,
                     waited: Duration::ZERO,
                     stopped_by: Some(StoppedBy::Permanent),

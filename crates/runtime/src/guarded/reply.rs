@@ -46,7 +46,13 @@ pub(crate) trait FromCrash: 'static {
 
 impl<R: 'static> FromCrash for CallEnd<R> {
     fn crashed(attempts: u32, failure: Failure) -> Self {
-        Self { result: Err(failure), attempts, waited: std::time::Duration::ZERO, stopped_by: None }
+        Self {
+            result: Err(failure),
+            attempts,
+            waited: std::time::Duration::ZERO,
+            stopped_by: None,
+            out_for: None,
+        }
     }
 }
 
