@@ -44,7 +44,8 @@ impl Loop {
             if calls.is_empty() {
                 return Ok(());
             }
-            let running: Vec<_> = calls.iter().map(|call| tokio::spawn(work(call.clone(), self.plan))).collect();
+            let running: Vec<_> =
+                calls.iter().map(|call| tokio::spawn(work(call.clone(), self.plan))).collect();
             for (call, task) in calls.iter().zip(running) {
                 let content = task.await.map_err(|error| error.to_string())??;
                 messages.push(json!({ "role": "tool", "tool_call_id": call.get("id"), "content": content }));

@@ -46,7 +46,8 @@ fn report(scenario: &str, plan: Plan, pairs: &[(Figures, Figures)]) {
         }
         _ => {
             line("memory per waiting run", &|figures| figures.bytes_per_run / 1024.0, "Ki");
-            let over = median(pairs.iter().map(|(floor, ours)| (ours.bytes_per_run - floor.bytes_per_run) / 1024.0));
+            let over =
+                median(pairs.iter().map(|(floor, ours)| (ours.bytes_per_run - floor.bytes_per_run) / 1024.0));
             println!("{scenario:<11} {:<34} {:>12} {over:>9.3} Ki", "over the loop by hand", "");
         }
     }

@@ -51,12 +51,15 @@ class Server:
             text=True,
             errors="replace",
         )
-        threading.Thread(target=self._listen, daemon=True).start()
-        self._heard.wait(START_SECONDS_MAX)
-        if self._address is None:
+        try:
+            threading.Thread(target=self._listen, daemon=True).start()
+            self._heard.wait(START_SECONDS_MAX)
+            if self._address is None:
+                said = "\n".join(self._said)
+                raise SystemExit(f"`{' '.join(self._command)}` did not start. It said:\n{said}")
+        except BaseException:
             self.__exit__()
-            said = "\n".join(self._said)
-            raise SystemExit(f"`{' '.join(self._command)}` did not start. It said:\n{said}")
+            raise
         return self._address
 
     def __exit__(self, *_):
@@ -92,7 +95,7 @@ class Run:
         ends = [event for event in self.events if event.get("event") == "run_ended"]
         if len(ends) != 1 or self.events[-1] is not ends[0]:
             names = [event.get("event") for event in self.events]
-            raise Unexpected(f"not exactly one end as the last event: {names}; stderr: {self.stderr}")
+            raise Unexpected(f"not exactly one end as the last event: {names}; exit code {self.exit_code}: {self.stderr}")
         if "panicked" in self.stderr:
             raise Unexpected(f"a panic: {self.stderr}")
         return ends[0]["outcome"]
@@ -134,14 +137,15 @@ class Suite:
     def __init__(self, counterpart):
         self._counterpart = counterpart
         self._failed = 0
-        # So that an ended suite ends its servers.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        # So that a suite that is ended ends its servers.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
 
-    def scenario(self, name, check):
+    def scenario(self, name, check, *given):
         """Runs a check, which raises `Unexpected` when it fails."""
         start = time.monotonic()
         try:
-            check()
+            check(*given)
             word, reason = "passed", ""
         except Unexpected as why:
             self._failed += 1

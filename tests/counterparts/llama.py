@@ -10,6 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import json
+from functools import partial
 from pathlib import Path
 
 from instruments import Server, Suite, Unexpected, expect, run
@@ -65,7 +66,7 @@ def expect_understanding(done, reasons):
         raise Unexpected(f"the server counts tokens, and the outcome has none: {totals}")
 
 
-def answers(dauntless, address, stream, tools):
+def answers(dauntless, address, stream, *, tools):
     """A question is answered, or the limit cuts the answer off each time."""
     done = run(dauntless, config(address, stream=stream, tools=tools), QUESTION)
     expect_understanding(done, ("completed", "truncated"))
@@ -106,8 +107,8 @@ def is_too_long(dauntless, address, stream):
 
 
 SCENARIOS = (
-    ("a question", lambda *given: answers(*given, tools=False)),
-    ("a question beside a tool", lambda *given: answers(*given, tools=True)),
+    ("a question", partial(answers, tools=False)),
+    ("a question beside a tool", partial(answers, tools=True)),
     ("a call", calls),
     ("no room for the answer", is_cut),
     ("a prompt too long", is_too_long),
@@ -121,7 +122,7 @@ def main(dauntless):
         for name, check in SCENARIOS:
             for stream in (True, False):
                 how = "streamed" if stream else "plain"
-                suite.scenario(f"{name}, {how}", lambda: check(dauntless, address, stream))
+                suite.scenario(f"{name}, {how}", check, dauntless, address, stream)
     return suite.exit_code
 
 

@@ -185,7 +185,7 @@ def config(judge, service, *, stream, tools, model):
 provider = "openai"
 name = "{MODEL}"
 base_url = "{judge.address}/v1"
-stream = {str(stream).lower()}
+stream = {json.dumps(stream)}
 price = {{ input_usd_per_million = 0.0, output_usd_per_million = 0.0 }}
 {model}
 
@@ -234,7 +234,7 @@ def bears(dauntless, judge, service, scenario, stream):
     expect("orders looked up", tuple(service.asked), scenario.orders)
     expect("faults that nothing ran into", judge.left(), [])
     verdict = judge.verdict()
-    expect("llmock's findings", verdict["findings"], [])
+    expect("llmock's findings", [f"{found['code']}: {found['title']}" for found in verdict["findings"]], [])
     expect("attempts that llmock saw", verdict["attempts"], totals["model_attempts"])
     expect("exit code of `llmock report --strict`", judge.report(), 0)
     for request in judge.requests():
@@ -281,11 +281,10 @@ def main(dauntless):
         for scenario in SCENARIOS:
             for stream in scenario.streams:
                 name = f"{scenario.name}, {'streamed' if stream else 'plain'}"
-                suite.scenario(name, lambda: bears(dauntless, judge, service, scenario, stream))
+                suite.scenario(name, bears, dauntless, judge, service, scenario, stream)
         for control in CONTROLS:
-            name = f"control: {control.name}"
-            suite.scenario(name, lambda: misbehaves(dauntless, judge, service, control))
-        suite.scenario("control: a client that cannot wait", lambda: cannot_wait(judge))
+            suite.scenario(f"control: {control.name}", misbehaves, dauntless, judge, service, control)
+        suite.scenario("control: a client that cannot wait", cannot_wait, judge)
     return suite.exit_code
 
 

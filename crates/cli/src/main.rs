@@ -1,1 +1,48 @@
-fn main() {}
+//! The command `dauntless`: runs agents from a terminal or a script.
+//!
+//! It parses arguments, watches runs and gives exit codes; everything that a run is made of comes
+//! from the daemon's crate. Answers go to standard output, all else to standard error, and nothing
+//! here panics over a closed pipe, a missing file or a key that is not set.
+
+mod args;
+mod commands;
+mod exit;
+mod output;
+mod panics;
+mod process;
+mod progress;
+mod screen;
+mod signals;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command, ConfigCommand, ToolsCommand};
+use crate::exit::{Exit, Stop};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    panics::install_hook();
+    let ended = std::panic::catch_unwind(|| dispatch(args.command)).unwrap_or(Ok(Exit::INTERNAL));
+    let exit = ended.unwrap_or_else(|stop| {
+        output::tell(&stop.message);
+        stop.exit
+    });
+    ExitCode::from(exit.code)
+}
+
+fn dispatch(command: Command) -> Result<Exit, Stop> {
+    match command {
+        Command::Run(args) => commands::run::run(args),
+        Command::Check(args) => commands::check::check(&args),
+        Command::Tools(ToolsCommand::List(args)) => commands::tools::list(&args),
+        Command::Tools(ToolsCommand::Describe(args)) => commands::tools::describe(&args),
+        Command::Tools(ToolsCommand::Call(args)) => commands::tools::call(&args),
+        Command::Rehearse(args) => commands::rehearse::rehearse(&args),
+        Command::Config(ConfigCommand::Schema) => commands::texts::schema(),
+        Command::Config(ConfigCommand::Example) => commands::texts::example(),
+        Command::Completions { shell } => commands::texts::completions(shell),
+    }
+}

@@ -5,7 +5,6 @@
 //! a typed function into the [`Tool`] port and does nothing more: it does not retry, wait, count
 //! or log, since the runtime does that for every tool alike.
 
-
 mod answer;
 mod arguments;
 mod schema;
@@ -116,6 +115,13 @@ impl FnTool {
     #[must_use]
     pub fn on_exhausted(self, end: OnExhausted) -> Self {
         self.with(|spec| spec.on_exhausted = end)
+    }
+
+    /// Names the tool of the agent that is asked in its place, with the same arguments, when it is
+    /// exhausted or down. Never for a call that may have happened, unless that does no harm.
+    #[must_use]
+    pub fn fallback(self, tool: impl Into<Arc<str>>) -> Self {
+        self.with(|spec| spec.fallback = Some(tool.into()))
     }
 
     /// Bounds one attempt. Default 30 s. A longer time than the deadline moves the deadline to it.

@@ -18,8 +18,8 @@ use dauntless_contract::{
 use futures_util::StreamExt;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use tracing::Dispatch;
 use tracing::instrument::WithSubscriber;
-use tracing::subscriber::NoSubscriber;
 
 use crate::assembler::Assembler;
 use crate::secret::Secret;
@@ -70,9 +70,10 @@ impl OpenAi {
 
     async fn plain(&self, ctx: &ModelCtx, request: &ModelRequest) -> Result<ModelReply, Failure> {
         let body = self.body(request);
-        // `async-openai` logs bodies that it cannot read; nobody listens in here.
+        // `async-openai` logs bodies that it cannot read; nobody listens in here. A subscriber made
+        // for the call would have every callsite asked again, at each of a thousand calls.
         let chat = self.client.chat();
-        let exchange = chat.create_byot(&body).with_subscriber(NoSubscriber::default());
+        let exchange = chat.create_byot(&body).with_subscriber(Dispatch::none());
         match self.in_time(exchange).await? {
             Ok(body) => self.whole(ctx, request, body),
             Err(error) => self.failed(ctx, request, error),

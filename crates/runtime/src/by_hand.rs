@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{CallKey, CallRecord, CallVerdict, Clock, Progress, RawCall, StoppedBy, Timestamp};
+use dauntless_contract::{
+    CallKey, CallRecord, CallVerdict, Clock, Observation, Progress, RawCall, StoppedBy, Timestamp, ToolSpec,
+};
+use dauntless_core::observation;
 use dauntless_core::resilience::CallEnd;
 use dauntless_core::run::CancelReach;
 use dauntless_core::toolbox::Admission;
@@ -18,6 +21,25 @@ use crate::ports::{ToolPort, ToolRequest};
 use crate::telemetry;
 use crate::watch::Watch;
 
+/// How a call by hand ended, and what a model would have read of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallByHand {
+    /// How it ended.
+    pub record: CallRecord,
+    /// The observation, capped as a model's would be.
+    pub observation: Observation,
+}
+
+impl CallByHand {
+    fn new(record: CallRecord, spec: &ToolSpec) -> Self {
+        let observation = match &record.verdict {
+            CallVerdict::Succeeded(output) => observation::success(output, spec),
+            CallVerdict::Failed(failure) => observation::failure(failure, record.attempts, spec.effect),
+        };
+        Self { record, observation }
+    }
+}
+
 const CALL: CallKey = CallKey { turn: 1, index: 0 };
 
 pub(crate) async fn call(
@@ -26,20 +48,22 @@ pub(crate) async fn call(
     name: &str,
     arguments: &str,
     mut see: impl FnMut(&Progress),
-) -> Result<CallRecord, SubmitError> {
+) -> Result<CallByHand, SubmitError> {
     let tool = crew.tool(name)?;
+    let spec = Arc::clone(tool.port().tool.spec());
     let raw = RawCall { id: "by-hand".into(), name: name.into(), arguments: arguments.into(), garbled: None };
     let arguments = match crew.spec.toolbox.admit(&raw, None) {
         Admission::Run { call, .. } => call.arguments,
         Admission::Answered { failure, .. } => {
-            return Ok(CallRecord {
+            let record = CallRecord {
                 verdict: CallVerdict::Failed(failure),
                 attempts: 0,
                 waited: Duration::ZERO,
                 stopped_by: Some(StoppedBy::Permanent),
                 out_for: None,
                 by: None,
-            });
+            };
+            return Ok(CallByHand::new(record, &spec));
         }
     };
     let run = id::run_id();
@@ -54,7 +78,7 @@ pub(crate) async fn call(
         }),
         deadline: Timestamp::MAX,
         watch,
-        span: telemetry::tool_span(&Span::current(), CALL, name, tool.port().tool.spec().effect),
+        span: telemetry::tool_span(&Span::current(), CALL, name, spec.effect),
         reply: ReplySlot::new(tool.name(), reply),
     };
     let ticket = tool.submit(clock.now(), job);
@@ -67,7 +91,8 @@ pub(crate) async fn call(
                 let CallEnd { result, attempts, waited, stopped_by, out_for } =
                     end.map_err(|_| SubmitError::Stopped)?;
                 let verdict = result.map_or_else(CallVerdict::Failed, CallVerdict::Succeeded);
-                return Ok(CallRecord { verdict, attempts, waited, stopped_by, out_for, by: None });
+                let record = CallRecord { verdict, attempts, waited, stopped_by, out_for, by: None };
+                return Ok(CallByHand::new(record, &spec));
             }
         }
     }

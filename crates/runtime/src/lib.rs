@@ -28,6 +28,7 @@ mod watch;
 
 pub use agent::Agent;
 pub use builder::RuntimeBuilder;
+pub use by_hand::CallByHand;
 pub use clock::SystemClock;
 pub use error::{BuildError, SubmitError};
 pub use events::{Lagged, ToolEvents};

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dauntless_contract::{
-    BreakerSwitch, CallRecord, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals,
-    StopReason, Tool, ToolStatus,
+    BreakerSwitch, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals, StopReason, Tool,
+    ToolStatus,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
@@ -19,7 +19,7 @@ use tracing::Span;
 
 use crate::agent::Agent;
 use crate::builder::RuntimeBuilder;
-use crate::by_hand;
+use crate::by_hand::{self, CallByHand};
 use crate::error::{BuildError, SubmitError};
 use crate::events::{ToolEvents, ToolNews};
 use crate::guarded::{GuardedHandle, Keeper, KeeperArgs, Port, RuntimeBudget, Surroundings};
@@ -154,7 +154,7 @@ impl Runtime {
         tool: &str,
         arguments: &str,
         see: impl FnMut(&Progress),
-    ) -> Result<CallRecord, SubmitError> {
+    ) -> Result<CallByHand, SubmitError> {
         let crew = self.crew(agent).await?;
         by_hand::call(&crew, &*self.inner.config.clock, tool, arguments, see).await
     }

@@ -407,13 +407,12 @@ async fn a_call_by_hand_has_the_whole_resilience() {
     let runtime = runtime(Scripted::replies(["x"])).await;
     let agent = Agent::new("a").tool(tool);
     let mut seen = 0;
-    let record = runtime.call_tool(&agent, "find", "{}", |_| seen += 1).await.unwrap();
-    assert_eq!((record.attempts, seen), (2, 3));
-    assert_eq!(record.verdict, CallVerdict::Succeeded(ToolOutput::text("found")));
-    let record = runtime.call_tool(&agent, "find", "[1]", |_| {}).await.unwrap();
-    assert!(
-        matches!(record.verdict, CallVerdict::Failed(failure) if failure.code == FailureCode::InvalidArguments)
-    );
+    let call = runtime.call_tool(&agent, "find", "{}", |_| seen += 1).await.unwrap();
+    assert_eq!((call.record.attempts, seen), (2, 3));
+    assert_eq!(call.record.verdict, CallVerdict::Succeeded(ToolOutput::text("found")));
+    let call = runtime.call_tool(&agent, "find", "[1]", |_| {}).await.unwrap();
+    let seen: serde_json::Value = serde_json::from_str(&call.observation.text).unwrap();
+    assert_eq!((&seen["error"], &seen["attempts"]), (&json!("invalid_arguments"), &json!(null)));
     let error = runtime.call_tool(&agent, "fnd", "{}", |_| {}).await.unwrap_err();
     assert_eq!(error.to_string(), "agent `a` has no tool `fnd`; it has: find");
 }

@@ -32,5 +32,8 @@ pub use leak::LeakCheck;
 pub use ledger::EffectLedger;
 pub use strict::{Call, ChatRequest, Reply, Script, StrictProvider};
 
+/// The model that answers from a script, beside the instruments that it is used with.
+pub use dauntless_models::{ScriptError, Scripted, Turn, When};
+
 #[cfg(test)]
 mod tests;

@@ -4,11 +4,10 @@
 //! the checkout, and for each counterpart an environment of Python with exactly the versions that
 //! its list names. It is slow and downloads packages the first time, so `check` leaves it out.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use serde::Deserialize;
 
@@ -76,19 +75,12 @@ struct Built {
 impl Checkout {
     /// Builds the command.
     fn prepare() -> Result<Self, String> {
-        let said = output("cargo", ["metadata", "--format-version", "1", "--no-deps", "--locked"])?;
+        let said = output(cargo("metadata").args(["--format-version", "1", "--no-deps"]))?;
         let workspace: Workspace =
-            serde_json::from_str(&said).map_err(|error| format!("cargo metadata: {error}"))?;
+            serde_json::from_str(&said).map_err(|error| format!("cannot read `cargo metadata`: {error}"))?;
         println!("counterparts: building the command");
-        let build = [
-            "build",
-            "--package",
-            "dauntless-cli",
-            "--locked",
-            "--message-format",
-            "json-render-diagnostics",
-        ];
-        let said = output("cargo", build)?;
+        let build = ["--package", "dauntless-cli", "--message-format", "json-render-diagnostics"];
+        let said = output(cargo("build").args(build))?;
         let dauntless = said
             .lines()
             .filter_map(|line| serde_json::from_str::<Built>(line).ok()?.executable)
@@ -135,38 +127,46 @@ impl Checkout {
         let folder = self.environments.join(name);
         let python = folder.join("bin/python");
         let installed = folder.join("installed.txt");
-        if fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) {
+        if python.exists() && fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) {
             return Ok(python);
         }
         println!("counterparts: installing the packages of {} into {}", packages.display(), folder.display());
-        let words = ["-m", "venv", "--clear"].map(OsStr::new);
-        output("python3", words.into_iter().chain([folder.as_os_str()])).map_err(|reason| {
-            format!(
-                "needs Python 3.10 or later with venv; on Debian, install python3 and python3-venv: {reason}"
-            )
+        succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).map_err(|reason| {
+            let hint =
+                "Python 3.10 or later with venv is needed; on Debian, install python3 and python3-venv";
+            format!("{reason}. {hint}")
         })?;
-        let words =
-            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--requirement"];
-        output(&python, words.map(OsStr::new).into_iter().chain([packages.as_os_str()]))?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
+        succeed(Command::new(&python).args(pip).arg("--requirement").arg(&packages))?;
         fs::write(&installed, wanted)
             .map_err(|error| format!("cannot write {}: {error}", installed.display()))?;
         Ok(python)
     }
 }
 
-/// What a program prints; what it complains of goes straight to the terminal.
-fn output<W: AsRef<OsStr>>(
-    program: impl AsRef<Path>,
-    words: impl IntoIterator<Item = W>,
-) -> Result<String, String> {
-    let program = program.as_ref();
-    let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = command.output().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
-    if !output.status.success() {
-        return Err(format!("{} failed with {}: {command:?}", program.display(), output.status));
-    }
+fn cargo(subcommand: &str) -> Command {
+    let mut command = Command::new("cargo");
+    command.args([subcommand, "--locked"]);
+    command
+}
+
+/// What a program prints. What it complains of goes straight to the terminal.
+fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    succeeded(command, output.status)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a program that prints nothing but complaints.
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let status = command.stdin(Stdio::null()).status();
+    let status = status.map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    succeeded(command, status)
+}
+
+fn succeeded(command: &Command, status: ExitStatus) -> Result<(), String> {
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
 }
 
 #[cfg(test)]

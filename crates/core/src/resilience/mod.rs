@@ -33,6 +33,7 @@ pub use self::gate::Gate;
 pub use self::policies::Policies;
 pub use self::rng::Rng;
 pub use self::stats::Stats;
+pub use self::wording::overloaded;
 pub(crate) use self::wording::plain;
 
 /// A length in whole microseconds, the grain of [`Timestamp`](dauntless_contract::Timestamp).

@@ -18,7 +18,8 @@ pub(super) fn crashed(name: &str, cause: &Arc<str>) -> Failure {
         .source(cause)
 }
 
-pub(super) fn overloaded(name: &str, policy: &ResiliencePolicy) -> Failure {
+/// The answer to a call for which there is no room; also given before a call reaches the machine.
+pub fn overloaded(name: &str, policy: &ResiliencePolicy) -> Failure {
     Failure::overloaded(format!(
         "`{name}` is busy: {} at work and {} waiting, and it takes no more.",
         calls(policy.concurrency),

@@ -7,7 +7,7 @@ use dauntless_contract::{
     PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
-use super::nudge::Dud;
+use super::nudge::{Dud, counted};
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
 use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
@@ -384,7 +384,8 @@ impl Ending<'_> {
 
 fn over_call_limit(limit: u32) -> Failure {
     Failure::cancelled(format!(
-        "This call was not executed: the run's limit of {limit} tool calls is reached."
+        "This call was not executed: it would go beyond the run's limit of {}.",
+        counted(limit, "tool call")
     ))
     .hint("Give the best answer you can from what you know.")
 }

@@ -76,16 +76,22 @@ pub(super) fn prose() -> Arc<str> {
 
 pub(super) fn last_words(limit: LimitKind, limits: &RunLimits) -> Arc<str> {
     let what = match limit {
-        LimitKind::Turns => format!("{} turns", limits.turns),
+        LimitKind::Turns => counted(limits.turns, "turn"),
         LimitKind::Tokens => limits.tokens.to_string(),
         LimitKind::Cost => limits.cost.to_string(),
-        LimitKind::ToolCalls => format!("{} tool calls", limits.tool_calls),
+        LimitKind::ToolCalls => counted(limits.tool_calls, "tool call"),
         LimitKind::WallClock => format!("{} s", limits.wall_clock.as_secs()),
-        LimitKind::Depth => format!("{} levels of delegation", limits.depth),
+        LimitKind::Depth => counted(limits.depth, "level") + " of delegation",
     };
     format!(
         "This run has reached its limit of {what}, and no more tools can be called. \
          Give the best answer you can from what you know now, and say what is missing."
     )
     .into()
+}
+
+/// A count with its noun.
+pub(super) fn counted(n: u32, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{plural}")
 }

@@ -495,7 +495,7 @@ fn a_limit_asks_for_last_words_without_tools_and_is_never_completed() {
         timer WallClock 3600s
         ask 1 All
         run 1.0 find {}
-        nudge This run has reached its limit of 1 turns, and no more tools can be called. Give the best answer you can from what you know now, and say what is missing.
+        nudge This run has reached its limit of 1 turn, and no more tools can be called. Give the best answer you can from what you know now, and say what is missing.
         ask 2 Nothing
         end limit_reached: turns `Half of it.`
     "#]]);

@@ -11,13 +11,10 @@ mod tally;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use dauntless_contract::Model;
-use dauntless_models::{OpenAi, OpenAiBuildError, Secret};
-use dauntless_runtime::{RunStream, SubmitError};
-
-use crate::config::{self, Report};
-use crate::wiring::{App, AssembleError, NoAgent};
+use crate::config::{self, DEFAULT_MODEL, Report};
+use crate::wiring::{App, BuildError, DirectModel, Environment, NoAgent, RunStream, SubmitError};
 use service::Service;
 pub use tally::Tally;
 
@@ -30,24 +27,12 @@ pub enum Scenario {
     Terminal,
 }
 
-/// A real model in the script's place.
-#[derive(Clone, Debug)]
-pub struct RealModel {
-    /// Its name, as the provider knows it.
-    pub name: String,
-    /// Where it is; the client's default without.
-    pub base_url: Option<String>,
-    /// The key.
-    pub key: Secret,
-}
-
 /// A rehearsal that is set up and not yet started.
 pub struct Rehearsal {
     scenario: Scenario,
     app: App,
     service: Service,
-    model: Option<Arc<dyn Model>>,
-    _folder: Folder,
+    model: Arc<str>,
 }
 
 /// The rehearsal could not be set up.
@@ -60,15 +45,15 @@ pub enum RehearsalError {
     /// The configuration inside is broken: a defect of this program.
     #[error("the rehearsal's own configuration is broken; please report this:\n{0}")]
     Config(Report),
-    /// A part did not start.
+    /// The model's name or address is none.
+    #[error("{0}")]
+    Model(Report),
+    /// The runtime did not start.
     #[error(transparent)]
-    Assemble(#[from] AssembleError),
+    Runtime(#[from] BuildError),
     /// The agent did not start.
     #[error(transparent)]
     Agent(#[from] NoAgent),
-    /// The real model's client cannot be built.
-    #[error(transparent)]
-    Model(#[from] OpenAiBuildError),
     /// The run was not taken on.
     #[error(transparent)]
     Submit(#[from] SubmitError),
@@ -105,29 +90,35 @@ impl Scenario {
 }
 
 impl Rehearsal {
-    /// Opens the service and assembles the agent.
+    /// Opens the service and assembles the agent, with a real model in the script's place if one is
+    /// given.
     ///
     /// # Errors
     /// [`RehearsalError`], saying what was not to be had.
-    pub async fn set_up(scenario: Scenario, real: Option<RealModel>) -> Result<Self, RehearsalError> {
+    pub async fn set_up(
+        scenario: Scenario,
+        model: Option<&DirectModel>,
+        environment: Environment<'_>,
+    ) -> Result<Self, RehearsalError> {
         let service = Service::open().await?;
         let folder = Folder::new()?;
-        let script = folder.0.join("script.toml");
-        std::fs::write(&script, scenario.script())?;
+        std::fs::write(folder.0.join("script.toml"), scenario.script())?;
         let text = CONFIG
             .replace("SERVICE", &service.address().to_string())
             .replace("DEAD", &service.dead_address().to_string())
             .replace("SCRIPT", "script.toml");
-        let config = config::parse(&text, "rehearsal.toml", &folder.0).map_err(RehearsalError::Config)?;
-        let app = App::assemble(&config, &|_| None).await?;
-        let model = match real {
-            None => None,
-            Some(RealModel { name, base_url, key }) => {
-                let builder = OpenAi::builder(name).api_key(key).base_url(base_url);
-                Some(Arc::new(builder.build()?) as Arc<dyn Model>)
+        let mut config = config::parse(&text, "rehearsal.toml", &folder.0).map_err(RehearsalError::Config)?;
+        let app = match model {
+            None => App::assemble(&config, environment).await?,
+            Some(model) => {
+                let mut direct = model.config().map_err(RehearsalError::Model)?;
+                config.models.extend(direct.models.remove_entry(DEFAULT_MODEL));
+                App::assemble(&config, &model.environment(environment)).await?
             }
         };
-        Ok(Self { scenario, app, service, model, _folder: folder })
+        let model =
+            config.models.get(DEFAULT_MODEL).map_or_else(|| "".into(), |model| model.spec.name.clone());
+        Ok(Self { scenario, app, service, model })
     }
 
     /// Starts it.
@@ -136,11 +127,12 @@ impl Rehearsal {
     /// [`RehearsalError`], when the agent cannot run.
     pub async fn start(&self) -> Result<RunStream, RehearsalError> {
         let agent = self.app.agent(Some(self.scenario.agent()))?;
-        let agent = match &self.model {
-            Some(model) => agent.clone().shared_model(Arc::clone(model)),
-            None => agent.clone(),
-        };
-        Ok(self.app.runtime().stream(&agent, self.scenario.goal()).await?)
+        Ok(self.app.runtime().stream(agent, self.scenario.goal()).await?)
+    }
+
+    /// The name of the model that works in it.
+    pub fn model(&self) -> &str {
+        &self.model
     }
 
     /// What runs it.
@@ -160,10 +152,10 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
-        let name = format!("dauntless-rehearsal-{}-{:?}", std::process::id(), std::time::SystemTime::now());
-        let path =
-            std::env::temp_dir().join(name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', ""));
-        std::fs::create_dir_all(&path)?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let name = format!("dauntless-rehearsal-{}-{}", std::process::id(), now.as_nanos());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path)?;
         Ok(Self(path))
     }
 }

@@ -1,9 +1,10 @@
 //! What a run went through, counted from its events, and what a loop without a harness would have
 //! made of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dauntless_contract::{CallKey, FailureCode, Outcome, Progress};
 
@@ -13,20 +14,23 @@ pub struct Tally {
     /// Retries of each call.
     retries: BTreeMap<CallKey, u32>,
     model_retries: u32,
-    seen_by_model: BTreeMap<FailureCode, u32>,
-    breakers: BTreeMap<Arc<str>, u32>,
+    failed: BTreeMap<FailureCode, u32>,
+    /// Each call that is open at a dependency tells of its trip; the drawn wait tells trips apart.
+    breakers: BTreeSet<(Arc<str>, Duration)>,
 }
 
 impl Tally {
     /// Counts one event.
     pub fn see(&mut self, event: &Progress) {
         match event {
-            Progress::AttemptFailed { call, .. } => *self.retries.entry(*call).or_default() += 1,
-            Progress::ModelRetried { .. } => self.model_retries += 1,
-            Progress::CallEnded { code: Some(code), .. } => {
-                *self.seen_by_model.entry(*code).or_default() += 1
+            Progress::AttemptStarted { call, attempt: 2.., .. } => {
+                *self.retries.entry(*call).or_default() += 1;
             }
-            Progress::BreakerOpened { tool, .. } => *self.breakers.entry(Arc::clone(tool)).or_default() += 1,
+            Progress::ModelRetried { .. } => self.model_retries += 1,
+            Progress::CallEnded { code: Some(code), .. } => *self.failed.entry(*code).or_default() += 1,
+            Progress::BreakerOpened { tool, retry_in } => {
+                self.breakers.insert((Arc::clone(tool), *retry_in));
+            }
             _ => {}
         }
     }
@@ -37,8 +41,8 @@ impl Tally {
     }
 
     /// How often a breaker opened.
-    pub fn breaker_trips(&self) -> u32 {
-        self.breakers.values().sum()
+    pub fn breaker_trips(&self) -> usize {
+        self.breakers.len()
     }
 
     /// Model turns that a loop which shows every failed attempt to the model would have spent on
@@ -70,9 +74,17 @@ impl Tally {
             ),
         );
         row("tool calls", format!("{} in {} attempts", totals.tool_calls, totals.tool_attempts));
-        row("retried in place", format!("{}, none of them shown to the model", self.retries()));
-        row("breaker trips", listed(&self.breakers));
-        row("shown to the model", listed(&self.seen_by_model));
+        let retries = match self.retries() {
+            0 => "none".to_owned(),
+            retries => format!("{retries}, none of them shown to the model"),
+        };
+        row("retried in place", retries);
+        let mut trips: BTreeMap<&str, u32> = BTreeMap::new();
+        for (tool, _) in &self.breakers {
+            *trips.entry(tool).or_default() += 1;
+        }
+        row("breaker trips", listed(&trips));
+        row("failed calls", listed(&self.failed));
         if self.model_retries > 0 {
             row("model retries", self.model_retries.to_string());
         }

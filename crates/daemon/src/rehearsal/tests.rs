@@ -5,7 +5,8 @@ use dauntless_contract::{FailureCode, Progress};
 use super::*;
 
 async fn rehearse(scenario: Scenario) -> (dauntless_contract::Outcome, Tally, Vec<Progress>, usize) {
-    let rehearsal = Rehearsal::set_up(scenario, None).await.unwrap();
+    let rehearsal = Rehearsal::set_up(scenario, None, &|name| std::env::var(name).ok()).await.unwrap();
+    assert!(rehearsal.app().broken().is_empty(), "{:?}", rehearsal.app().broken());
     let (mut tally, mut events) = (Tally::default(), Vec::new());
     let outcome = rehearsal
         .start()
@@ -45,6 +46,9 @@ async fn the_main_rehearsal_completes_through_every_kind_of_trouble() {
     assert_eq!(reviews.last(), Some(&Some(FailureCode::ToolDown)), "the breaker is open: {reviews:?}");
     assert_eq!(codes_of(&events, "refnd"), [Some(FailureCode::UnknownTool)]);
     assert_eq!(codes_of(&events, "refund"), [Some(FailureCode::InvalidArguments), None]);
+    let mut labels = codes_of(&events, "label");
+    labels.sort();
+    assert_eq!(labels, [None, None, Some(FailureCode::TruncatedCall)]);
     assert!(outcome.elapsed < Duration::from_secs(20), "{:?}", outcome.elapsed);
 }
 

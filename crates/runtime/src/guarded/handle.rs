@@ -8,7 +8,7 @@ use dauntless_contract::{
     BreakerStatus, BreakerSwitch, Clock, Failure, ServiceState, StoppedBy, Timestamp, ToolChange, ToolEvent,
     ToolStatus,
 };
-use dauntless_core::resilience::{BreakerState, CallEnd, Policies, Ticket};
+use dauntless_core::resilience::{BreakerState, CallEnd, Policies, Ticket, overloaded};
 use dauntless_core::run::CancelReach;
 use ractor::ActorRef;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -261,14 +261,7 @@ impl<P: Port> GuardedHandle<P> {
         drop(status);
         match Arc::clone(&self.shared.admission).try_acquire_owned() {
             Ok(permit) => Ok((actor, permit)),
-            Err(_) => {
-                let policy = self.shared.port.policy();
-                Err(Failure::overloaded(format!(
-                    "`{name}` is busy: {} calls are running and {} are waiting, which is all it takes.",
-                    policy.concurrency, policy.waiting
-                ))
-                .hint("Ask for fewer calls at once."))
-            }
+            Err(_) => Err(overloaded(name, self.shared.port.policy())),
         }
     }
 }

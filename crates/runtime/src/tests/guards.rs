@@ -29,9 +29,9 @@ async fn rb_10_all_tools_of_a_runtime_draw_on_one_budget() {
     let down = || [Behaviour::Fail(Failure::unavailable("Down."))];
     let (first, second) = (reads("first", down()), reads("second", down()));
     let agent = Agent::new("a").tool(first.clone()).tool(second.clone());
-    let record = runtime.call_tool(&agent, "first", "{}", |_| {}).await.unwrap();
+    let record = runtime.call_tool(&agent, "first", "{}", |_| {}).await.unwrap().record;
     assert_eq!((record.attempts, record.stopped_by), (2, Some(StoppedBy::Budget)));
-    let record = runtime.call_tool(&agent, "second", "{}", |_| {}).await.unwrap();
+    let record = runtime.call_tool(&agent, "second", "{}", |_| {}).await.unwrap().record;
     assert_eq!((record.attempts, record.stopped_by), (1, Some(StoppedBy::Budget)));
     assert_eq!((first.invocations(), second.invocations()), (2, 1));
 }
@@ -270,7 +270,7 @@ async fn cb_13_an_operator_opens_closes_and_resets_a_tool() {
     let runtime = runtime(Scripted::replies(["x"])).await;
     let agent = Agent::new("a").tool(tool.clone());
     runtime.switch_breaker(&agent, "find", BreakerSwitch::Open).await.unwrap();
-    let code = async || match runtime.call_tool(&agent, "find", "{}", |_| {}).await.unwrap().verdict {
+    let code = async || match runtime.call_tool(&agent, "find", "{}", |_| {}).await.unwrap().record.verdict {
         CallVerdict::Failed(failure) => Some(failure.code),
         CallVerdict::Succeeded(_) => None,
     };

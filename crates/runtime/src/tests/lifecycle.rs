@@ -207,7 +207,7 @@ async fn rt_15_an_attempt_that_does_not_stop_is_reported_and_too_many_take_the_t
     let agent = Agent::new("a").tool(Blocking { spec: Arc::new(spec), go: Arc::clone(&go) });
     let runtime = runtime(Scripted::replies(["x"])).await;
     let mut events = runtime.tool_events();
-    let call = async || runtime.call_tool(&agent, "block", "{}", |_| {}).await.unwrap();
+    let call = async || runtime.call_tool(&agent, "block", "{}", |_| {}).await.unwrap().record;
     for n in 1..=2 {
         let CallVerdict::Failed(failure) = call().await.verdict else { panic!() };
         assert_eq!(failure.code, FailureCode::OutcomeUnknown);

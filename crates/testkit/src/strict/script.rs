@@ -45,7 +45,7 @@ impl Script {
         Self::new(Plan::ByTurn(replies.into_iter().collect()))
     }
 
-    /// The closure decides. Where it panics, the request is answered 500 and counts as a violation.
+    /// The closure decides. Where it panics, the request is answered 400 and counts as a violation.
     pub fn from_fn(decide: impl Fn(&ChatRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self::new(Plan::Closure(Box::new(decide)))
     }

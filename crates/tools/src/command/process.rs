@@ -50,10 +50,10 @@ pub(super) fn start(
     reaper: &Arc<ProcessReaper>,
     stop_grace: Duration,
 ) -> io::Result<oneshot::Receiver<io::Result<Ended>>> {
-    let mut leader = command.process_group(0).kill_on_drop(true).spawn()?;
+    let mut group = Group::start(command, Arc::clone(reaper))?;
+    let leader = group.leader();
     let pipes =
         Pipes { stdin: leader.stdin.take(), stdout: leader.stdout.take(), stderr: leader.stderr.take() };
-    let group = Group::new(leader, Arc::clone(reaper))?;
     let (report, receiver) = oneshot::channel();
     tokio::spawn(keep(group, pipes, exchange, report, stop_grace));
     Ok(receiver)

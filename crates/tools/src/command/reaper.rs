@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid};
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -34,6 +34,16 @@ pub struct ProcessReaper {
     /// By a number of our own, because the system reuses process ids.
     live: watch::Sender<BTreeMap<u64, Pid>>,
     next: AtomicU64,
+    /// Held while a process starts and becomes known, so that none slips past a kill.
+    gate: Mutex<Gate>,
+}
+
+/// Whether processes may start.
+#[derive(Debug, Default)]
+enum Gate {
+    #[default]
+    Open,
+    Shut,
 }
 
 impl ProcessReaper {
@@ -63,8 +73,9 @@ impl ProcessReaper {
         }
     }
 
-    /// Sends SIGKILL to every group at once and does not wait.
+    /// Sends SIGKILL to every group at once and does not wait. From then on nothing can start.
     pub fn kill_all(&self) {
+        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = Gate::Shut;
         for group in self.live.borrow().values() {
             signal(*group, Signal::KILL);
         }
@@ -80,13 +91,24 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Takes charge of a process that was started as the leader of a new group.
-    pub(super) fn new(leader: Child, reaper: Arc<ProcessReaper>) -> io::Result<Self> {
+    /// Starts a process as the leader of a new group and takes charge of it.
+    pub(super) fn start(command: &mut Command, reaper: Arc<ProcessReaper>) -> io::Result<Self> {
+        let gate = reaper.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Gate::Shut = *gate {
+            return Err(io::Error::other("every command was killed, and none is started any more"));
+        }
+        let leader = command.process_group(0).kill_on_drop(true).spawn()?;
         let pid = leader.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let pid = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
         let id = reaper.next.fetch_add(1, Ordering::Relaxed);
         reaper.live.send_modify(|live| live.extend([(id, pid)]));
+        drop(gate);
         Ok(Self { leader, pid, id, reaper })
+    }
+
+    /// The leader, for its pipes.
+    pub(super) const fn leader(&mut self) -> &mut Child {
+        &mut self.leader
     }
 
     /// Waits for the leader, so that it does not stay behind as a zombie. Cancel safe.

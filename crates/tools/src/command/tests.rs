@@ -435,3 +435,14 @@ fn a_length_of_time_has_a_unit() {
         assert!(grace(text).unwrap_err().to_string().contains("is no length of time"), "{text}");
     }
 }
+
+#[tokio::test]
+async fn after_a_kill_nothing_starts_any_more() {
+    let folder = Folder::new();
+    let canary = folder.path("canary");
+    let tool = shell(&format!("touch {canary}"));
+    tool.reaper.kill_all();
+    let failure = call(&tool, json!({})).await.unwrap_err();
+    assert_eq!(failure.effect, EffectState::None);
+    assert!(!Path::new(&canary).exists());
+}

@@ -81,6 +81,7 @@ impl Resolver<'_, '_> {
             output_tokens_max: file.max_output_tokens,
             resilience,
         };
-        ModelConfig { spec, client }
+        let on = file.fallback_on.into_iter().map(Into::into).collect();
+        ModelConfig { spec, client, fallback: file.fallback.map(|name| (name.into(), on)) }
     }
 }

@@ -66,6 +66,7 @@ impl Resolver<'_, '_> {
         let spec = ToolSpec {
             effect: file.effect,
             on_exhausted: file.on_exhausted,
+            fallback: file.fallback.map(Into::into),
             polling: file.polling,
             output_bytes_max: file.output_max.0,
             resilience,

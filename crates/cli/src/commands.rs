@@ -1,0 +1,7 @@
+//! The commands, one module each.
+
+pub(crate) mod check;
+pub(crate) mod rehearse;
+pub(crate) mod run;
+pub(crate) mod texts;
+pub(crate) mod tools;

@@ -1,0 +1,49 @@
+//! `dauntless check`: what is wrong with a configuration, in the file and on this machine.
+
+use std::fmt::Write as _;
+
+use dauntless_daemon::config::{self, AgentConfig, Config, Report};
+use dauntless_daemon::wiring::{App, lacks};
+
+use crate::args::CheckArgs;
+use crate::exit::{Exit, Stop};
+use crate::output;
+use crate::process::{self, END_WITHIN, Watching};
+
+pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Stop> {
+    let config = config::load(&args.config)?;
+    let mut found = String::new();
+    for (name, agent) in &config.agents {
+        let _ = writeln!(found, "agent {name} on {}: {}", model(&config, agent), tools(agent));
+    }
+    output::print(&found)?;
+    let lacking = config::load_with(&args.config, &mut |tool| lacks(tool, &process::environment)).err();
+    process::block_on(&Watching::default(), async { machine(&config, lacking).await })
+}
+
+fn model<'a>(config: &'a Config, agent: &'a AgentConfig) -> &'a str {
+    config.models.get(&agent.model).map_or(&agent.model, |model| &model.spec.name)
+}
+
+fn tools(agent: &AgentConfig) -> String {
+    match agent.tools.is_empty() {
+        true => "no tools".to_owned(),
+        false => agent.tools.join(", "),
+    }
+}
+
+/// What cannot start here: tools with their places in the file, then agents.
+async fn machine(config: &Config, lacking: Option<Report>) -> Result<Exit, Stop> {
+    let app = App::assemble(config, &process::environment).await;
+    let app = app.map_err(|error| Stop::new(Exit::INTERNAL, error))?;
+    let agents = app.broken().iter().filter(|part| part.is_agent()).map(ToString::to_string);
+    let told: Vec<String> = lacking.iter().map(ToString::to_string).chain(agents).collect();
+    app.shutdown(END_WITHIN).await;
+    match told.is_empty() {
+        true => {
+            output::print("No mistakes, and everything can start on this machine.\n")?;
+            Ok(Exit::COMPLETED)
+        }
+        false => Err(Stop::verbatim(Exit::CANNOT_START, told.join("\n"))),
+    }
+}

@@ -1,0 +1,121 @@
+//! `dauntless run`: one goal, one agent, one answer.
+
+use std::io;
+
+use dauntless_daemon::config::{self, Config};
+use dauntless_daemon::wiring::{App, DirectModel, Environment};
+
+use crate::args::{RunArgs, direct_model};
+use crate::exit::{Exit, Stop};
+use crate::output::{self, Reader};
+use crate::process::{self, END_WITHIN, Watching};
+use crate::screen::{Detail, Screen};
+use crate::signals::Signals;
+use crate::view::{self, Ended, View, Words};
+
+pub(crate) fn run(args: RunArgs) -> Result<Exit, Stop> {
+    let direct = direct_model(args.model.clone(), args.base_url.clone());
+    let config = match &direct {
+        Some(model) => model.config()?,
+        None if args.config.is_absent() => return Err(nothing_to_run()),
+        None => config::load(args.config.path())?,
+    };
+    let goal = goal(&args.goal)?;
+    let detail = detail(&args);
+    let watching = Watching {
+        trace: args.trace,
+        progress: detail != Detail::Hidden,
+        telemetry: Some(&config.telemetry),
+    };
+    process::block_on(&watching, async {
+        match direct {
+            None => answer(&args, &config, &goal, detail, &process::environment).await,
+            Some(model) => {
+                let environment = DirectModel::environment(&model, &process::environment);
+                answer(&args, &config, &goal, detail, &environment).await
+            }
+        }
+    })
+}
+
+fn nothing_to_run() -> Stop {
+    Stop::new(
+        Exit::UNREADABLE,
+        "there is no dauntless.toml here: name a configuration with --config (`dauntless config example` \
+         prints one with every key), or run without tools with --model NAME or --base-url URL",
+    )
+}
+
+fn goal(written: &str) -> Result<String, Stop> {
+    let goal = match written {
+        "-" => output::read_stdin("the goal")?,
+        text => text.to_owned(),
+    };
+    match goal.trim() {
+        "" => Err(Stop::new(Exit::USAGE, "the goal is empty: say what the agent shall do")),
+        goal => Ok(goal.to_owned()),
+    }
+}
+
+/// Spans and streamed words come between the lines, so that none can be rewritten then.
+fn detail(args: &RunArgs) -> Detail {
+    let stderr = io::stderr();
+    match process::is_watched() && !args.json {
+        false => Detail::Hidden,
+        true if args.stream || args.trace || !output::is_rewritable(&stderr) => Detail::Final,
+        true => Detail::Live,
+    }
+}
+
+async fn answer(
+    args: &RunArgs,
+    config: &Config,
+    goal: &str,
+    detail: Detail,
+    environment: Environment<'_>,
+) -> Result<Exit, Stop> {
+    let app = App::assemble(config, environment).await.map_err(|error| Stop::new(Exit::INTERNAL, error))?;
+    let signals = Signals::listen(app.killer())?;
+    let command = async {
+        let result = watched(args, &app, &signals, goal, detail).await;
+        app.shutdown(END_WITHIN).await;
+        result
+    };
+    signals.guard(command).await
+}
+
+async fn watched(
+    args: &RunArgs,
+    app: &App,
+    signals: &Signals,
+    goal: &str,
+    detail: Detail,
+) -> Result<Exit, Stop> {
+    let agent = app.agent(args.agent.as_deref())?;
+    for broken in app.broken() {
+        output::tell(&format!("dauntless: {broken}"));
+    }
+    let stream = app.runtime().stream(agent, goal).await;
+    let stream = stream.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
+    let mut view = match args.json {
+        true => View::Json,
+        false => {
+            let screen = Screen::new(io::stderr(), detail, output::is_colorful(&io::stderr()));
+            View::lines(screen, args.stream.then(Words::default))
+        }
+    };
+    let Ended { outcome, exit } = view::follow(stream, signals, &mut view, |_| {}).await?;
+    if detail != Detail::Hidden {
+        output::tell(&format!("     {}", view::used(&outcome)));
+    }
+    match outcome.answer() {
+        None => output::tell(&view::why_stopped(&outcome)),
+        Some(_) if args.json => {}
+        Some(answer) if view.has_shown(answer) => {}
+        // A reader who wanted less than the whole answer is no failure of the run.
+        Some(answer) => match output::print_answer(answer)? {
+            Reader::Listening | Reader::Gone => {}
+        },
+    }
+    Ok(exit)
+}

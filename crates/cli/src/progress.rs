@@ -1,0 +1,233 @@
+//! The events of a run as lines for a person: one for each call, and few besides.
+//!
+//! A function of the events alone. It decides what is said and not how it gets onto a screen; that
+//! text is harmless to a terminal is seen to here, for models and tools write a part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauntless_contract::{CallKey, FailureCode, Progress, StoppedBy};
+
+use crate::output::one_line;
+
+/// What a line is about, up to the column where what happened begins.
+const LABEL_CHARS: usize = 46;
+/// Longest message of a failure, or words of a nudge, that is shown.
+const MESSAGE_CHARS_MAX: usize = 160;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// What it is about, in a column of its own.
+    pub(crate) label: String,
+    /// What happened.
+    pub(crate) what: String,
+    /// How it is to be taken.
+    pub(crate) tone: Tone,
+}
+
+/// How a line is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Bad,
+    /// Something is under way, or is being worked around.
+    Busy,
+}
+
+/// What is known of a run so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Story {
+    /// The turn whose reply is awaited.
+    asking: Option<u32>,
+    open: BTreeMap<CallKey, Call>,
+    /// Each call that is open at a dependency tells of its trip; the drawn wait tells trips apart.
+    trips: BTreeSet<(Arc<str>, Duration)>,
+}
+
+/// A call that has not ended.
+#[derive(Clone, Debug)]
+struct Call {
+    label: String,
+    /// What went wrong with earlier attempts, ready to be shown.
+    past: String,
+    now: Now,
+}
+
+#[derive(Clone, Debug)]
+enum Now {
+    Asked,
+    Running { attempt: u32 },
+    Waiting { code: FailureCode, wait: Duration },
+}
+
+impl Story {
+    /// Takes in one event. Gives the line that is now final, if there is one.
+    pub(crate) fn see(&mut self, event: &Progress) -> Option<Line> {
+        match event {
+            Progress::TurnStarted { turn } => {
+                self.asking = Some(*turn);
+                None
+            }
+            Progress::CallAsked { call, tool, arguments, .. } => {
+                self.asking = None;
+                let label = label(&format!("{:<4} ", call.to_string()), &format!("{tool} {arguments}"));
+                self.open.insert(*call, Call { label, past: String::new(), now: Now::Asked });
+                None
+            }
+            Progress::AttemptStarted { call, attempt, .. } => {
+                if let Some(call) = self.open.get_mut(call) {
+                    call.begin(*attempt);
+                }
+                None
+            }
+            Progress::AttemptFailed { call, code, wait, .. } => {
+                if let Some(call) = self.open.get_mut(call) {
+                    call.now = Now::Waiting { code: *code, wait: *wait };
+                }
+                None
+            }
+            Progress::CallEnded { call, code, message, attempts, stopped_by, .. } => {
+                let mut call = self.open.remove(call)?;
+                call.give_up_waiting();
+                Some(match code {
+                    None => call.worked(*attempts),
+                    Some(code) => call.failed(*code, message.as_deref(), *attempts, *stopped_by),
+                })
+            }
+            Progress::ModelRetried { turn, code, wait, .. } => {
+                let what = format!("{code}, next attempt in {}", length(*wait));
+                Some(note(&format!("model, turn {turn}"), what, Tone::Busy))
+            }
+            Progress::BreakerOpened { tool, retry_in } => {
+                let is_new = self.trips.insert((Arc::clone(tool), *retry_in));
+                let what = format!("open: calls are refused for {}", length(*retry_in));
+                is_new.then(|| note(&format!("breaker of {tool}"), what, Tone::Bad))
+            }
+            Progress::Nudged { turn, text } => {
+                self.asking = None;
+                let what = one_line(text, MESSAGE_CHARS_MAX);
+                Some(note(&format!("nudge after turn {turn}"), what, Tone::Busy))
+            }
+            Progress::Lagged { lost } => {
+                Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
+            }
+            Progress::RunEnded { .. } => {
+                self.asking = None;
+                None
+            }
+            Progress::TextArrived { .. } => None,
+        }
+    }
+
+    /// The lines that still change, in the order of the calls.
+    pub(crate) fn open(&self) -> Vec<Line> {
+        let asking = self.asking.map(|turn| note(&format!("model, turn {turn}"), "…".to_owned(), Tone::Busy));
+        self.open.values().map(Call::unfinished).chain(asking).collect()
+    }
+}
+
+impl Call {
+    fn begin(&mut self, attempt: u32) {
+        self.remember();
+        self.now = Now::Running { attempt };
+    }
+
+    /// Puts a wait that is over among what went wrong.
+    fn remember(&mut self) {
+        if let Now::Waiting { code, wait } = self.now {
+            let _ = write!(self.past, "{code}, waited {}; ", length(wait));
+        }
+    }
+
+    /// Puts a wait that no attempt followed there as well; how long it was is not known.
+    fn give_up_waiting(&mut self) {
+        if let Now::Waiting { code, .. } = self.now {
+            let _ = write!(self.past, "{code}; ");
+        }
+    }
+
+    fn unfinished(&self) -> Line {
+        let now = match self.now {
+            Now::Asked => "…".to_owned(),
+            Now::Running { attempt: 1 } => "running …".to_owned(),
+            Now::Running { attempt } => format!("attempt {attempt} …"),
+            Now::Waiting { code, wait } => format!("{code}, waiting {} …", length(wait)),
+        };
+        Line { label: self.label.clone(), what: format!("{}{now}", self.past), tone: Tone::Busy }
+    }
+
+    fn worked(self, attempts: u32) -> Line {
+        let what = match attempts {
+            0 | 1 => format!("{}ok", self.past),
+            _ => format!("{}ok after {attempts} attempts", self.past),
+        };
+        Line { label: self.label, what, tone: Tone::Good }
+    }
+
+    fn failed(
+        self,
+        code: FailureCode,
+        message: Option<&str>,
+        attempts: u32,
+        stopped_by: Option<StoppedBy>,
+    ) -> Line {
+        let mut what = format!("{}{code}", self.past);
+        let _ = match attempts {
+            0 => write!(what, ", not sent"),
+            1 => Ok(()),
+            _ => write!(what, " after {attempts} attempts"),
+        };
+        if let Some(why) = stopped_by.and_then(why_no_more) {
+            let _ = write!(what, " ({why})");
+        }
+        if let Some(message) = message {
+            let _ = write!(what, ": {}", one_line(message, MESSAGE_CHARS_MAX));
+        }
+        Line { label: self.label, what, tone: Tone::Bad }
+    }
+}
+
+/// Why there was no further attempt, where code and attempts do not say it.
+const fn why_no_more(stopped_by: StoppedBy) -> Option<&'static str> {
+    match stopped_by {
+        StoppedBy::MaxAttempts | StoppedBy::Permanent | StoppedBy::Cancelled => None,
+        StoppedBy::Budget => Some("the retry budget is empty"),
+        StoppedBy::Deadline => Some("no time for another attempt"),
+        StoppedBy::Effect => Some("not repeated, it may have happened"),
+        StoppedBy::BreakerOpen => Some("the breaker is open"),
+        StoppedBy::RetryAfter => Some("the wait asked for is too long"),
+    }
+}
+
+fn note(about: &str, what: String, tone: Tone) -> Line {
+    Line { label: label("     ", about), what, tone }
+}
+
+fn label(place: &str, about: &str) -> String {
+    format!("{place}{}", one_line(about, LABEL_CHARS - place.chars().count()))
+}
+
+impl Line {
+    /// The line with what happened in its column.
+    pub(crate) fn columns(&self) -> String {
+        format!("{:<LABEL_CHARS$}  ", self.label)
+    }
+}
+
+/// A length of time, as exact as a person cares for.
+pub(crate) fn length(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let text = match time.as_millis() {
+        0..10 => return format!("{} ms", time.as_millis()),
+        10..10_000 => format!("{seconds:.2}"),
+        10_000..120_000 => format!("{seconds:.1}"),
+        _ => return format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60),
+    };
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests;

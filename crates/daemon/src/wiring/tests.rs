@@ -1,0 +1,127 @@
+use std::path::Path;
+
+use super::*;
+use crate::config;
+
+const TWO_AGENTS: &str = r#"
+[model]
+provider = "openai"
+name = "m"
+
+[models.other]
+provider = "openai"
+name = "m"
+api_key_env = "OTHER_KEY"
+
+[agents.good]
+instructions = "Work."
+tools = ["echo", "order", "ghost"]
+
+[agents.keyless]
+instructions = "Work."
+model = "other"
+
+[tools.echo]
+description = "Echo."
+parameters = { type = "object", required = ["text"], properties = { text = { type = "string" } } }
+command.argv = ["echo", "{text}"]
+
+[tools.ghost]
+description = "A program that nobody has."
+command.argv = ["dauntless-no-such-program"]
+
+[tools.order]
+description = "Look up an order."
+[tools.order.http]
+url = "https://orders.example.com/"
+headers = { Authorization = "Bearer ${ORDERS_TOKEN}" }
+"#;
+
+fn parsed(text: &str) -> Config {
+    config::parse(text, "test.toml", Path::new("")).unwrap_or_else(|report| panic!("{report}"))
+}
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "PATH" => std::env::var("PATH").ok(),
+        "OPENAI_API_KEY" => Some("sk-test".to_owned()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_cannot_start_is_named_and_the_rest_works() {
+    let app = App::assemble(&parsed(TWO_AGENTS), &environment).await.unwrap();
+    let broken: Vec<String> = app.broken().iter().map(ToString::to_string).collect();
+    expect_test::expect![[r#"
+        tool `ghost` is left out: command.argv.0: `dauntless-no-such-program` is not on PATH: install it, or write its full path (PATH is `PATH`)
+        tool `order` is left out: http.headers.Authorization: the environment variable `ORDERS_TOKEN` is not set
+        agent `keyless` is left out: model `other` needs the environment variable OTHER_KEY: set it to the provider's key"#]]
+        .assert_eq(&broken.join("\n").replace(&std::env::var("PATH").unwrap(), "PATH"));
+    assert!(app.agent(Some("good")).is_ok());
+    app.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_asked_for_is_found_or_the_reason_is_told() {
+    let app = App::assemble(&parsed(TWO_AGENTS), &environment).await.unwrap();
+    let told = |name| app.agent(name).unwrap_err().to_string();
+    assert_eq!(told(None), "say which agent is meant; the configuration has: good, keyless");
+    assert_eq!(told(Some("god")), "there is no agent `god`; the configuration has: good, keyless");
+    assert_eq!(
+        told(Some("keyless")),
+        "agent `keyless` cannot run: model `other` needs the environment variable OTHER_KEY: set it to the \
+         provider's key"
+    );
+    app.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn the_only_agent_needs_no_name_even_when_it_cannot_run() {
+    let direct = DirectModel { name: "m".to_owned(), base_url: None };
+    let app = App::assemble(&direct.config().unwrap(), &|_| None).await.unwrap();
+    assert!(matches!(app.agent(None), Err(NoAgent::Broken { .. })));
+    app.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn one_tool_starts_without_a_model_and_without_the_others() {
+    let config = parsed(TWO_AGENTS);
+    let app = App::with_tool(&config, "echo", &environment).await.unwrap();
+    let agent = app.agent(None).unwrap();
+    let call = app.runtime().call_tool(agent, "echo", r#"{"text":"hi"}"#, |_| {}).await.unwrap();
+    assert!(
+        matches!(call.record.verdict, dauntless_contract::CallVerdict::Succeeded(output) if &*output.text == "hi")
+    );
+    app.shutdown(Duration::from_secs(1)).await;
+
+    let told = async |name| App::with_tool(&config, name, &environment).await.err().unwrap().to_string();
+    assert_eq!(told("ehco").await, "there is no tool `ehco`; the configuration has: echo, ghost, order");
+    assert_eq!(
+        told("order").await,
+        "tool `order` cannot start: http.headers.Authorization: the environment variable `ORDERS_TOKEN` is not set"
+    );
+}
+
+#[test]
+fn a_model_with_an_address_of_its_own_needs_no_key() {
+    let local = DirectModel { name: "m".to_owned(), base_url: Some("http://127.0.0.1:1/v1".to_owned()) };
+    assert!(local.environment(&|_| None)("OPENAI_API_KEY").is_some());
+    assert_eq!(local.environment(&|_| Some("mine".to_owned()))("OPENAI_API_KEY").as_deref(), Some("mine"));
+    let remote = DirectModel { name: "m".to_owned(), base_url: None };
+    assert_eq!(remote.environment(&|_| None)("OPENAI_API_KEY"), None);
+}
+
+#[test]
+fn a_mistake_on_the_command_line_is_told_like_one_in_a_file() {
+    let direct = DirectModel { name: " ".to_owned(), base_url: Some("localhost".to_owned()) };
+    let report = direct.config().unwrap_err();
+    expect_test::expect![[r#"
+        command line:3:1: model.name: missing; expected the model's name, as the provider knows it
+          3 | name = " "
+            | ^^^^
+        command line:4:12: model.base_url: expected an address like "http://127.0.0.1:4318", found "localhost"; it begins with http:// or https:// and names a host
+          4 | base_url = "localhost"
+            |            ^^^^^^^^^^^
+        command line: 2 mistakes"#]].assert_eq(&report.to_string());
+}
