@@ -433,7 +433,9 @@ fn a_fallback_is_there_leads_nowhere_back_and_is_a_tool_of_the_agent() {
          [resilience]\nrevive_after = \"1h\"\n{}",
         tools.concat()
     );
-    check(read(&text), expect![[r#"
+    check(
+        read(&text),
+        expect![[r#"
         model.fallback: expected a model whose own fallbacks do not lead back to "default", found "other"
         models.other.fallback: expected a model whose own fallbacks do not lead back to "other", found "default"
         models.other.fallback_on[0]: expected "transient", "terminal", "harness", "defect" or "model_mistake", found "sometimes"
@@ -442,7 +444,8 @@ fn a_fallback_is_there_leads_nowhere_back_and_is_a_tool_of_the_agent() {
         tools.a.fallback: expected a tool whose own fallbacks do not lead back to "a", found "b"
         tools.b.fallback: expected a tool whose own fallbacks do not lead back to "b", found "a"
         tools.e.fallback: expected the name of a tool in this file, found "dd"; there is a, b, c, d, e
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use dauntless_core::supervision::{Incident, Restarts, Verdict};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use super::actor::{GuardedActor, GuardedArgs};
+use super::attempt::Timer;
 use super::handle::Status;
 use super::{GuardedHandle, Port};
 use crate::clock::sleep_until;
@@ -59,6 +60,8 @@ pub(crate) struct SupervisorShell<P: Port> {
     args: SupervisorArgs<P>,
     incarnation: u64,
     child: Option<ActorId>,
+    /// Ends the wait before a restart; stopped with the supervisor.
+    restart: Option<Timer>,
 }
 
 impl<P: Port> Actor for GuardedSupervisor<P> {
@@ -71,7 +74,7 @@ impl<P: Port> Actor for GuardedSupervisor<P> {
         me: ActorRef<SupervisorMsg>,
         args: SupervisorArgs<P>,
     ) -> Result<SupervisorShell<P>, ActorProcessingErr> {
-        let mut shell = SupervisorShell { args, incarnation: 0, child: None };
+        let mut shell = SupervisorShell { args, incarnation: 0, child: None, restart: None };
         shell.start_child(&me).await?;
         Ok(shell)
     }
@@ -96,7 +99,10 @@ impl<P: Port> Actor for GuardedSupervisor<P> {
                 shell.args.restarts.on_healthy(shell.args.handle.now());
                 Ok(())
             }
-            SupervisorMsg::RestartDue if shell.child.is_none() => shell.start_child(&me).await,
+            SupervisorMsg::RestartDue if shell.child.is_none() => {
+                shell.restart = None;
+                shell.start_child(&me).await
+            }
             SupervisorMsg::RestartDue => Ok(()),
         }
     }
@@ -133,10 +139,11 @@ impl<P: Port> Actor for GuardedSupervisor<P> {
                 let until = now + after;
                 handle.set_status(Status::Restarting { until });
                 let clock = Arc::clone(shell.args.handle.clock());
-                tokio::spawn(async move {
+                let timer = tokio::spawn(async move {
                     sleep_until(&*clock, until).await;
                     let _ = me.send_message(SupervisorMsg::RestartDue);
                 });
+                shell.restart = Some(Timer(timer.abort_handle()));
                 Ok(())
             }
             Verdict::GiveUp { count, history } => Err(shell.give_up(count, history)),

@@ -176,6 +176,15 @@ async fn a_runtime_that_stops_revives_nothing() {
     assert!(matches!(told.as_slice(), [ToolChange::Down { .. }]), "{told:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_is_no_incident() {
+    let bench = Bench::new(reads("find", [])).await;
+    let mut events = bench.runtime.tool_events();
+    bench.runtime.shutdown(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(events.try_next(), None);
+}
+
 /// Blocks its thread until it is let go, which no abort can end.
 struct Blocking {
     spec: Arc<ToolSpec>,
