@@ -2,10 +2,12 @@
 
 use std::sync::Barrier;
 
+use dauntless_core::resilience::CommonBudget;
 use dauntless_core::run::{CancelReach, RunMachine};
 
 use super::bench::{Bench, settle};
 use super::*;
+use crate::guarded::RuntimeBudget;
 
 fn one_at_a_time(attempts: impl IntoIterator<Item = Behaviour>) -> FaultyTool {
     FaultyTool::builder("find")
@@ -450,4 +452,36 @@ async fn rt_20_after_a_cancel_every_call_has_one_result() {
     assert_eq!(codes.iter().filter(|code| **code == Some(FailureCode::Cancelled)).count(), 9);
     settle().await;
     assert_eq!(tool.running(), 0);
+}
+
+#[test]
+fn rb_04_the_common_budget_is_exact_whoever_races_for_it() {
+    let policy = BudgetPolicy { capacity_milli: 10_000, per_success_milli: 100, refill_every: Duration::MAX };
+    let budget = RuntimeBudget::new(&policy);
+    let (now, start) = (Timestamp::ZERO, Barrier::new(8));
+    let spent: u64 = std::thread::scope(|threads| {
+        let racers: Vec<_> = (0..8)
+            .map(|_| {
+                threads.spawn(|| {
+                    let (mut budget, mut spent) = (&budget, 0);
+                    start.wait();
+                    for n in 0..1000 {
+                        match budget.withdraw(now, 1000) {
+                            Some(unused) if n % 2 == 0 => budget.refund(now, unused),
+                            Some(_spent) => spent += 1000,
+                            None => {}
+                        }
+                    }
+                    spent
+                })
+            })
+            .collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).sum()
+    });
+    assert_eq!(spent, 10_000, "all of it, once");
+    let mut budget = &budget;
+    (0..9).for_each(|_| budget.succeeded(now));
+    assert_eq!(budget.withdraw(now, 901), None);
+    (0..1000).for_each(|_| budget.succeeded(now));
+    assert!(budget.withdraw(now, 10_000).is_some() && budget.withdraw(now, 1).is_none(), "full, and no more");
 }
