@@ -16,6 +16,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
+mod chaos;
 mod document;
 mod file;
 mod parameters;
@@ -26,6 +27,7 @@ mod secret;
 mod shape;
 mod unit;
 
+pub use chaos::{ChaosConfig, ChaosSwitch, ToolChaos};
 pub use report::{Mistake, Place, Problem, Report};
 
 use document::Document;
@@ -43,6 +45,8 @@ pub struct Config {
     pub agents: BTreeMap<Arc<str>, AgentConfig>,
     /// The tools.
     pub tools: BTreeMap<Arc<str>, ToolConfig>,
+    /// Which tools fail on purpose, if any.
+    pub chaos: ChaosConfig,
     /// What is masked besides known keys and tokens. None matches the empty text.
     pub redact: Vec<Regex>,
     /// Where traces go.

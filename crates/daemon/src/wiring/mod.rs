@@ -19,6 +19,7 @@ pub use broken::{Broken, Cause, ModelError, NoAgent, NoTool};
 pub use dauntless_runtime::{Agent, BuildError, Canceller, RunStream, Runtime, SubmitError};
 pub use direct::DirectModel;
 
+use crate::chaos::ChaosTools;
 use crate::config::{Config, ToolAction, ToolConfig};
 use model::Models;
 
@@ -30,6 +31,7 @@ pub struct App {
     runtime: Runtime,
     agents: BTreeMap<Arc<str>, Agent>,
     broken: Vec<Broken>,
+    chaos: Option<ChaosTools>,
     reaper: Arc<ProcessReaper>,
 }
 
@@ -39,7 +41,7 @@ impl App {
     /// # Errors
     /// [`BuildError`], when the supervision tree itself does not start.
     pub async fn assemble(config: &Config, environment: Environment<'_>) -> Result<Self, BuildError> {
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(config);
         for (name, tool) in &config.tools {
             parts.tool(name, tool, environment);
         }
@@ -67,7 +69,7 @@ impl App {
             }
         }
         parts.secrets.extend(models.into_secrets());
-        parts.start(config, agents).await
+        parts.start(agents).await
     }
 
     /// Starts one tool alone, with an agent that has no model, for calls by hand.
@@ -80,7 +82,7 @@ impl App {
         environment: Environment<'_>,
     ) -> Result<Self, NoTool> {
         let (name, tool) = config.tools.get_key_value(name).ok_or_else(|| NoTool::unknown(name, config))?;
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(config);
         parts.tool(name, tool, environment);
         if let Some(broken) = parts.broken.pop() {
             return Err(NoTool::Broken { name: Arc::clone(name), cause: broken.cause });
@@ -89,7 +91,7 @@ impl App {
             .shared_model(Arc::new(Scripted::new([])))
             .tools(parts.tools.values().map(Arc::clone));
         match agent.check() {
-            problems if problems.is_empty() => Ok(parts.start(config, vec![agent]).await?),
+            problems if problems.is_empty() => Ok(parts.start(vec![agent]).await?),
             problems => {
                 Err(NoTool::Broken { name: Arc::clone(name), cause: Arc::new(Cause::Declarations(problems)) })
             }
@@ -104,6 +106,11 @@ impl App {
     /// What did not start.
     pub fn broken(&self) -> &[Broken] {
         &self.broken
+    }
+
+    /// The tools that fail on purpose; `None` unless chaos is on.
+    pub const fn chaos(&self) -> Option<&ChaosTools> {
+        self.chaos.as_ref()
     }
 
     /// The agent of this name; without one, the only agent there is.
@@ -149,15 +156,27 @@ pub fn lacks(tool: &ToolConfig, environment: Environment<'_>) -> Vec<ToolConfigE
 }
 
 /// What has been built so far.
-#[derive(Default)]
-struct Parts {
+struct Parts<'c> {
+    config: &'c Config,
     tools: BTreeMap<Arc<str>, Arc<dyn Tool>>,
     broken: Vec<Broken>,
+    chaos: Option<ChaosTools>,
     secrets: Vec<String>,
     reaper: Arc<ProcessReaper>,
 }
 
-impl Parts {
+impl<'c> Parts<'c> {
+    fn new(config: &'c Config) -> Self {
+        Self {
+            config,
+            tools: BTreeMap::new(),
+            broken: Vec::new(),
+            chaos: config.chaos.enabled.then(|| ChaosTools::new(config.chaos.seed)),
+            secrets: Vec::new(),
+            reaper: Arc::default(),
+        }
+    }
+
     fn broken(&mut self, name: &Arc<str>, cause: Cause) {
         self.broken.push(Broken { name: Arc::clone(name), cause: Arc::new(cause) });
     }
@@ -165,16 +184,25 @@ impl Parts {
     fn tool(&mut self, name: &Arc<str>, config: &ToolConfig, environment: Environment<'_>) {
         match build(config, environment, &self.reaper, &mut self.secrets) {
             Ok(tool) => {
+                let tool = self.innermost(tool);
                 self.tools.insert(Arc::clone(name), tool);
             }
             Err(errors) => self.broken(name, Cause::Tool(errors)),
         }
     }
 
-    async fn start(self, config: &Config, agents: Vec<Agent>) -> Result<App, BuildError> {
+    /// Chaos stands next to the tool, so that every guard of the runtime is around it.
+    fn innermost(&mut self, tool: Arc<dyn Tool>) -> Arc<dyn Tool> {
+        match (&mut self.chaos, self.config.chaos.plan(&tool.spec().name)) {
+            (Some(chaos), Some(plan)) => chaos.wrap(tool, plan),
+            (None, _) | (_, None) => tool,
+        }
+    }
+
+    async fn start(self, agents: Vec<Agent>) -> Result<App, BuildError> {
         let mut builder = Runtime::builder()
             .secrets(self.secrets)
-            .redact(config.redact.iter().map(|pattern| pattern.as_str().to_owned()));
+            .redact(self.config.redact.iter().map(|pattern| pattern.as_str().to_owned()));
         for agent in &agents {
             builder = builder.agent(agent);
         }
@@ -182,6 +210,7 @@ impl Parts {
             runtime: builder.build().await?,
             agents: agents.into_iter().map(|agent| (Arc::clone(agent.name()), agent)).collect(),
             broken: self.broken,
+            chaos: self.chaos,
             reaper: self.reaper,
         })
     }

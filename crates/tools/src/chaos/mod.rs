@@ -57,8 +57,7 @@ impl Chaos {
         let mut seen = lock(&self.seen);
         let times = seen.entry((ctx.call, ctx.attempt)).or_default();
         *times += 1;
-        let place =
-            [u64::from(ctx.call.turn), u64::from(ctx.call.index), u64::from(ctx.attempt), *times];
+        let place = [u64::from(ctx.call.turn), u64::from(ctx.call.index), u64::from(ctx.attempt), *times];
         Draw::of(&self.plan, self.seed, &self.tool.spec().name, place)
     }
 

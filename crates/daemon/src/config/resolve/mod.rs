@@ -18,6 +18,7 @@ use super::unit::Length;
 use super::{Config, DEFAULT_MODEL, TelemetryConfig, ToolConfig, secret};
 
 mod agent;
+mod chaos;
 mod model;
 mod tool;
 
@@ -34,10 +35,11 @@ pub(super) fn resolve(
     let models = resolver.models(file.model, file.models);
     let tools = resolver.tools(file.tools, refuses);
     let agents = resolver.agents(file.agents, &file.limits, &models);
+    let chaos = resolver.chaos(file.chaos);
     let redact = resolver.redact(&file.redact.patterns);
     let TelemetryFile { otlp_endpoint, service_name } = file.telemetry;
     let telemetry = TelemetryConfig { otlp_endpoint: otlp_endpoint.map(|url| url.0), service_name };
-    Config { models, agents, tools, redact, telemetry }
+    Config { models, agents, tools, chaos, redact, telemetry }
 }
 
 struct Resolver<'d, 't> {
@@ -53,7 +55,7 @@ impl Resolver<'_, '_> {
             for name in self.document.names(&pointer) {
                 if name.is_empty() || name.len() > 64 || !name.chars().all(legal) {
                     let expected = "a name of 1 to 64 of a-z, A-Z, 0-9, `_` and `-`";
-                    self.document.wrong_name(&join(&pointer, &name), expected, &format!("{name:?}"));
+                    self.document.wrong_name(&join(&pointer, &name), expected, &format!("{name:?}"), None);
                 }
             }
         }
@@ -65,7 +67,7 @@ impl Resolver<'_, '_> {
         let default = join("/models", DEFAULT_MODEL);
         if self.document.get("/model").is_some() && self.document.get(&default).is_some() {
             let expected = "another name, for [model] is already called \"default\"";
-            self.document.wrong_name(&default, expected, "\"default\"");
+            self.document.wrong_name(&default, expected, "\"default\"", None);
         }
     }
 
