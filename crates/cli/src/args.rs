@@ -142,7 +142,7 @@ pub(crate) struct CallArgs {
 /// processes. The model follows a script, unless --model or --base-url names a real one. A key in
 /// the environment alone never reaches a model here, so a rehearsal costs nothing by accident.
 ///
-/// Everything is printed on standard output. The exit code is that of the run: `rehearse terminal`
+/// Everything is printed on standard output, except for what --chaos leads to. The exit code is that of the run: `rehearse terminal`
 /// ends with tool_terminal on purpose.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit::help())]

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use dauntless_contract::StopReason;
 use dauntless_daemon::chaos::ChaosReport;
 use dauntless_daemon::config::{self, Config};
 use dauntless_daemon::wiring::{Agent, App, DirectModel, Environment};
@@ -107,9 +108,10 @@ async fn repeated(
     for _ in 0..args.repeat {
         let ended = watched(args, app, agent, signals, goal, detail, &mut report).await?;
         if exit == Exit::COMPLETED {
-            exit = ended;
+            exit = ended.exit;
         }
-        if signals.received().is_some() {
+        // Whoever cancelled one run wants no more of them.
+        if matches!(ended.outcome.reason, StopReason::Cancelled { .. }) || signals.received().is_some() {
             break;
         }
     }
@@ -125,7 +127,7 @@ async fn watched(
     goal: &str,
     detail: Detail,
     report: &mut ChaosReport,
-) -> Result<Exit, Stop> {
+) -> Result<Ended, Stop> {
     let stream = app.runtime().stream(agent, goal).await;
     let stream = stream.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
     let mut view = match args.json {
@@ -135,12 +137,13 @@ async fn watched(
             View::lines(screen, args.stream.then(Words::default))
         }
     };
-    let Ended { outcome, exit } = view::follow(stream, signals, &mut view, |event| report.see(event)).await?;
+    let ended = view::follow(stream, signals, &mut view, |event| report.see(event)).await?;
+    let outcome = &ended.outcome;
     if detail != Detail::Hidden {
-        output::tell(&format!("     {}", view::used(&outcome)));
+        output::tell(&format!("     {}", view::used(outcome)));
     }
     match outcome.answer() {
-        None => output::tell(&view::why_stopped(&outcome)),
+        None => output::tell(&view::why_stopped(outcome)),
         Some(_) if args.json => {}
         Some(answer) if view.has_shown(answer) => {}
         // A reader who wanted less than the whole answer is no failure of the run.
@@ -148,5 +151,5 @@ async fn watched(
             Reader::Listening | Reader::Gone => {}
         },
     }
-    Ok(exit)
+    Ok(ended)
 }

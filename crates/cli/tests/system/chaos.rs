@@ -105,3 +105,11 @@ fn a_rate_that_is_none_is_a_mistake_on_the_command_line() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("use a number from 0 to 1, like 0.3"), "{ran:?}");
 }
+
+#[test]
+fn a_session_ends_as_its_first_run_that_did_not_complete() {
+    let folder = folder("[chaos.tools.disk]\nkinds = [\"unauthenticated\"]\n");
+    let ran = ran(&folder, &["run", "--chaos=1", "--repeat=2", "How full?"]);
+    assert_eq!((ran.code, &*ran.out), (Some(10), ""), "{ran:?}");
+    assert!(ran.err.contains("  runs completed        0 of 2 (else tool_terminal ×2)\n"), "{ran:?}");
+}

@@ -98,7 +98,7 @@ pub(super) struct ChaosFile {
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChaosToolFile {
-    /// The share of attempts that fail, from 0 to 1. 0 leaves the tool alone, whatever --chaos says.
+    /// The share of attempts that fail, from 0 to 1. With 0 it never does, whatever --chaos says.
     #[schemars(range(min = 0, max = 1))]
     pub(super) rate: Option<f64>,
     /// The faults.

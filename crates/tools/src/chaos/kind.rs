@@ -75,7 +75,7 @@ pub(super) fn failure(code: FailureCode, tool: &str, moment: Moment) -> Failure 
         (FailureCode::RateLimited, _) => failure.retry_after(RETRY_AFTER),
         // Whoever lost the connection cannot know whether the other side had read everything.
         (FailureCode::ConnectionFailed, Moment::After) => failure.effect(EffectState::Unknown),
-        // Without the call it is certain, and a part that was not done must not be claimed.
+        // The tool was not called, and a part that was not done must not be claimed.
         (FailureCode::Partial, Moment::Before) => failure.effect(EffectState::None),
         _ => failure,
     }
