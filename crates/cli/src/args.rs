@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use dauntless_daemon::config::ChaosSwitch;
 use dauntless_daemon::rehearsal::Scenario;
 use dauntless_daemon::wiring::DirectModel;
 
@@ -70,6 +71,13 @@ pub(crate) struct RunArgs {
     /// Show each finished span on standard error: turns, calls and attempts with their times
     #[arg(long)]
     pub(crate) trace: bool,
+    /// Run the goal so many times, one run after another
+    ///
+    /// The exit code is that of the first run that did not complete.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    #[command(flatten)]
+    pub(crate) chaos: ChaosArgs,
 }
 
 /// Check a configuration and report every mistake in it at once
@@ -134,7 +142,7 @@ pub(crate) struct CallArgs {
 /// processes. The model follows a script, unless --model or --base-url names a real one. A key in
 /// the environment alone never reaches a model here, so a rehearsal costs nothing by accident.
 ///
-/// Everything is printed on standard output. The exit code is that of the run: `rehearse terminal`
+/// Everything is printed on standard output, except for what --chaos leads to. The exit code is that of the run: `rehearse terminal`
 /// ends with tool_terminal on purpose.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit::help())]
@@ -153,6 +161,36 @@ pub(crate) struct RehearseArgs {
     /// Print every event as one line of JSON instead; the last one holds the outcome
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) chaos: ChaosArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ChaosArgs {
+    /// Let the tools fail on purpose, at this share of their attempts, from 0 to 1
+    ///
+    /// What fails how is in [chaos] of the configuration; without it, each tool fails in ways that
+    /// pass. A report on standard error says what was injected and what became of it. The tools
+    /// are called as always otherwise: where they write, they write.
+    #[arg(long, value_name = "RATE", num_args = 0..=1, require_equals = true, value_parser = ratio)]
+    #[expect(clippy::option_option, reason = "clap's own form for an option whose value may be absent")]
+    chaos: Option<Option<f64>>,
+    /// Let the tools fail on purpose, with this seed: with the same seed the same faults strike
+    #[arg(long, value_name = "N")]
+    chaos_seed: Option<u64>,
+}
+
+impl ChaosArgs {
+    /// What is asked for, if any of it is.
+    pub(crate) fn switch(self) -> Option<ChaosSwitch> {
+        let asked = self.chaos.is_some() || self.chaos_seed.is_some();
+        asked.then(|| ChaosSwitch { rate: self.chaos.flatten(), seed: self.chaos_seed })
+    }
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "use a number from 0 to 1, like 0.3".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -3,7 +3,9 @@
 //! Everything here is about a process: what it is told in a file, what it puts together from that,
 //! and what it says about itself. Nothing here decides what a run does next.
 
+pub mod chaos;
 pub mod config;
 pub mod rehearsal;
+pub mod tally;
 pub mod telemetry;
 pub mod wiring;

@@ -143,13 +143,18 @@ fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     (distance(near) <= 1.max(name.len() / 3)).then_some(near)
 }
 
-/// Reads a failure code that an answer of a tool can mean.
-pub(crate) fn failure_code(text: &str) -> Result<FailureCode, String> {
-    let usable = |code: &FailureCode| match code.bucket() {
+/// Whether a tool can give this code; the others are for the harness to give.
+pub(crate) const fn is_of_a_tool(code: FailureCode) -> bool {
+    match code.bucket() {
         Bucket::Transient | Bucket::Terminal | Bucket::Recoverable | Bucket::Unknown => true,
         Bucket::ModelMistake => matches!(code, FailureCode::InvalidArguments | FailureCode::TooLarge),
         Bucket::Defect | Bucket::Harness | Bucket::LoopGuard => false,
-    };
+    }
+}
+
+/// Reads a failure code that an answer of a tool can mean.
+pub(crate) fn failure_code(text: &str) -> Result<FailureCode, String> {
+    let usable = |code: &FailureCode| is_of_a_tool(*code);
     let codes: Vec<&str> =
         FailureCode::ALL.iter().filter(|code| usable(code)).map(|code| code.as_str()).collect();
     text.parse().ok().filter(usable).ok_or_else(|| match nearest(text, &codes) {

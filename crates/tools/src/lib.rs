@@ -6,11 +6,14 @@
 //! to retry (the runtime does), to go through a shell, to let an argument choose a host or a
 //! program, and to reach a private address that the operator did not name.
 //!
+//! [`Chaos`] stands before a tool of any kind and lets it fail on purpose.
+//!
 //! Both kinds are built from a [`ToolSpec`](dauntless_contract::ToolSpec) and a configuration, and
 //! report every mistake in it at once. The environment is only read through the function that the
 //! caller passes in. The runtime masks what [`HttpTool::secrets`] and [`CommandTool::secrets`] name.
 
 mod arguments;
+mod chaos;
 mod command;
 mod config;
 mod environment;
@@ -21,6 +24,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+pub use chaos::{Chaos, ChaosPlan, FaultKind, UnknownFault};
 pub use command::{CommandConfig, CommandTool, OutputFormat, ProcessReaper, StdinFormat};
 pub use config::ToolConfigError;
 pub use http::{BodyConfig, BodyFrom, HttpConfig, HttpMethod, HttpTool};

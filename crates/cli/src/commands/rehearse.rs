@@ -2,9 +2,13 @@
 
 use std::io;
 
-use dauntless_daemon::rehearsal::{Rehearsal, RehearsalError, Scenario, Tally};
+use dauntless_contract::Progress;
+use dauntless_daemon::chaos::ChaosReport;
+use dauntless_daemon::rehearsal::{Rehearsal, RehearsalError, Scenario};
+use dauntless_daemon::tally::Tally;
 
 use crate::args::{RehearseArgs, direct_model};
+use crate::chaos;
 use crate::exit::{Exit, Stop};
 use crate::output;
 use crate::process::{self, END_WITHIN, Watching};
@@ -17,7 +21,8 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> Result<Exit, Stop> {
     process::block_on(&watching, async {
         let scenario = Scenario::from(args.scenario);
         let model = direct_model(args.model.clone(), args.base_url.clone());
-        let rehearsal = Rehearsal::set_up(scenario, model.as_ref(), &process::environment).await?;
+        let rehearsal =
+            Rehearsal::set_up(scenario, model.as_ref(), args.chaos.switch(), &process::environment).await?;
         let signals = Signals::listen(rehearsal.app().killer())?;
         let command = async {
             let result = shown(args, scenario, &rehearsal, &signals).await;
@@ -37,9 +42,14 @@ async fn shown(
     for broken in rehearsal.app().broken() {
         output::tell(&format!("dauntless: {broken}"));
     }
+    chaos::warn(rehearsal.app());
+    let mut report = ChaosReport::default();
     let stream = rehearsal.start().await?;
     if args.json {
-        return Ok(view::follow(stream, signals, &mut View::<io::Stdout>::Json, |_| {}).await?.exit);
+        let mut view = View::<io::Stdout>::Json;
+        let ended = view::follow(stream, signals, &mut view, |event| report.see(event)).await?;
+        chaos::tell(rehearsal.app(), &report);
+        return Ok(ended.exit);
     }
     let model = rehearsal.model();
     output::print(&format!(
@@ -52,12 +62,17 @@ async fn shown(
     let color = output::is_colorful(&stdout);
     let mut view = View::lines(Screen::new(stdout, detail, color), None);
     let mut tally = Tally::default();
-    let ended = view::follow(stream, signals, &mut view, |event| tally.see(event)).await?;
+    let count = |event: &Progress| {
+        tally.see(event);
+        report.see(event);
+    };
+    let ended = view::follow(stream, signals, &mut view, count).await?;
     let end = match ended.outcome.answer() {
         Some(answer) => format!("\nAnswer: {}\n", output::harmless(answer)),
         None => String::new(),
     };
     output::print(&format!("{end}\n{}", tally.table(&ended.outcome, rehearsal.refunds())))?;
+    chaos::tell(rehearsal.app(), &report);
     Ok(ended.exit)
 }
 

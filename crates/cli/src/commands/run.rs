@@ -2,10 +2,13 @@
 
 use std::io;
 
+use dauntless_contract::StopReason;
+use dauntless_daemon::chaos::ChaosReport;
 use dauntless_daemon::config::{self, Config};
-use dauntless_daemon::wiring::{App, DirectModel, Environment};
+use dauntless_daemon::wiring::{Agent, App, DirectModel, Environment};
 
 use crate::args::{RunArgs, direct_model};
+use crate::chaos;
 use crate::exit::{Exit, Stop};
 use crate::output::{self, Reader};
 use crate::process::{self, END_WITHIN, Watching};
@@ -15,11 +18,14 @@ use crate::view::{self, Ended, View, Words};
 
 pub(crate) fn run(args: RunArgs) -> Result<Exit, Stop> {
     let direct = direct_model(args.model.clone(), args.base_url.clone());
-    let config = match &direct {
+    let mut config = match &direct {
         Some(model) => model.config()?,
         None if args.config.is_absent() => return Err(nothing_to_run()),
         None => config::load(args.config.path())?,
     };
+    if let Some(switch) = args.chaos.switch() {
+        config.chaos.switch_on(switch);
+    }
     let goal = goal(&args.goal)?;
     let detail = detail(&args);
     let watching = Watching {
@@ -77,14 +83,15 @@ async fn answer(
     let app = App::assemble(config, environment).await.map_err(|error| Stop::new(Exit::INTERNAL, error))?;
     let signals = Signals::listen(app.killer())?;
     let command = async {
-        let result = watched(args, &app, &signals, goal, detail).await;
+        let result = repeated(args, &app, &signals, goal, detail).await;
         app.shutdown(END_WITHIN).await;
         result
     };
     signals.guard(command).await
 }
 
-async fn watched(
+/// Runs the goal as often as asked, and says at the end what came of chaos.
+async fn repeated(
     args: &RunArgs,
     app: &App,
     signals: &Signals,
@@ -95,6 +102,32 @@ async fn watched(
     for broken in app.broken() {
         output::tell(&format!("dauntless: {broken}"));
     }
+    chaos::warn(app);
+    let mut report = ChaosReport::default();
+    let mut exit = Exit::COMPLETED;
+    for _ in 0..args.repeat {
+        let ended = watched(args, app, agent, signals, goal, detail, &mut report).await?;
+        if exit == Exit::COMPLETED {
+            exit = ended.exit;
+        }
+        // Whoever cancelled one run wants no more of them.
+        if matches!(ended.outcome.reason, StopReason::Cancelled { .. }) || signals.received().is_some() {
+            break;
+        }
+    }
+    chaos::tell(app, &report);
+    Ok(exit)
+}
+
+async fn watched(
+    args: &RunArgs,
+    app: &App,
+    agent: &Agent,
+    signals: &Signals,
+    goal: &str,
+    detail: Detail,
+    report: &mut ChaosReport,
+) -> Result<Ended, Stop> {
     let stream = app.runtime().stream(agent, goal).await;
     let stream = stream.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
     let mut view = match args.json {
@@ -104,12 +137,13 @@ async fn watched(
             View::lines(screen, args.stream.then(Words::default))
         }
     };
-    let Ended { outcome, exit } = view::follow(stream, signals, &mut view, |_| {}).await?;
+    let ended = view::follow(stream, signals, &mut view, |event| report.see(event)).await?;
+    let outcome = &ended.outcome;
     if detail != Detail::Hidden {
-        output::tell(&format!("     {}", view::used(&outcome)));
+        output::tell(&format!("     {}", view::used(outcome)));
     }
     match outcome.answer() {
-        None => output::tell(&view::why_stopped(&outcome)),
+        None => output::tell(&view::why_stopped(outcome)),
         Some(_) if args.json => {}
         Some(answer) if view.has_shown(answer) => {}
         // A reader who wanted less than the whole answer is no failure of the run.
@@ -117,5 +151,5 @@ async fn watched(
             Reader::Listening | Reader::Gone => {}
         },
     }
-    Ok(exit)
+    Ok(ended)
 }

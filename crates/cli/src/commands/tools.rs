@@ -7,6 +7,7 @@ use dauntless_daemon::config::{self, Config, ToolAction, ToolConfig};
 use dauntless_daemon::wiring::{App, NoAgent, NoTool, lacks};
 
 use crate::args::{CallArgs, DescribeArgs, ListArgs};
+use crate::chaos;
 use crate::exit::{Exit, Stop};
 use crate::output;
 use crate::process::{self, END_WITHIN, Watching};
@@ -76,6 +77,7 @@ pub(crate) fn call(args: &CallArgs) -> Result<Exit, Stop> {
     };
     process::block_on(&watching, async {
         let app = App::with_tool(&config, &args.name, &process::environment).await?;
+        chaos::warn(&app);
         let signals = Signals::listen(app.killer())?;
         let command = async {
             let result = called(&app, signals.clone(), &args.name, &arguments, detail).await;

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod bad_input;
+mod chaos;
 mod ending;
 mod rehearsal;
 mod running;

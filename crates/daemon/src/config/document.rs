@@ -128,10 +128,10 @@ impl<'t> Document<'t> {
     }
 
     /// Notes that the name of a table is wrong.
-    pub(super) fn wrong_name(&mut self, pointer: &str, expected: &str, found: &str) {
+    pub(super) fn wrong_name(&mut self, pointer: &str, expected: &str, found: &str, hint: Option<String>) {
         let span = self.span(pointer, |spans| &spans.key);
         let problem = Problem::Value { expected: expected.to_owned(), found: found.to_owned() };
-        self.note(pointer, span, problem, None);
+        self.note(pointer, span, problem, hint);
     }
 
     /// Whether a mistake was noted at the pointer.

@@ -13,6 +13,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::chaos::ChaosFile;
 use super::policy::{BreakerFile, BudgetFile, ResilienceFile, RetryFile};
 use super::unit::{HttpUrl, Length, Size, VariableName};
 
@@ -38,6 +39,9 @@ pub(super) struct ConfigFile {
     /// The tools, by the name that the model sees: 1 to 64 of a-z, A-Z, 0-9, `_` and `-`.
     #[serde(default)]
     pub(super) tools: BTreeMap<String, ToolFile>,
+    /// Which tools fail on purpose. Off unless enabled, here or by --chaos.
+    #[serde(default)]
+    pub(super) chaos: ChaosFile,
     /// What is masked wherever text leaves the daemon, besides known keys and tokens.
     #[serde(default)]
     pub(super) redact: RedactFile,

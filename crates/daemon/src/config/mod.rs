@@ -17,6 +17,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
+mod chaos;
 mod document;
 mod file;
 mod parameters;
@@ -27,6 +28,7 @@ mod secret;
 mod shape;
 mod unit;
 
+pub use chaos::{ChaosConfig, ChaosSwitch, ToolChaos};
 pub use report::{Mistake, Place, Problem, Report};
 
 use document::Document;
@@ -46,6 +48,8 @@ pub struct Config {
     pub tools: BTreeMap<Arc<str>, ToolConfig>,
     /// What all models and tools have in common.
     pub resilience: ResilienceConfig,
+    /// Which tools fail on purpose, if any.
+    pub chaos: ChaosConfig,
     /// What is masked besides known keys and tokens. None matches the empty text.
     pub redact: Vec<Regex>,
     /// Where traces go.

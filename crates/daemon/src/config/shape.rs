@@ -88,8 +88,9 @@ pub(super) fn check(document: &mut Document<'_>, schema: &Value) -> Vec<String> 
             }
             What::Value { keyword, words } => {
                 let expected = match (keyword.as_str(), expected(schema, &node)) {
-                    ("maximum", words) if node.get("title").is_none() => {
-                        format!("{words}, and at most {}", node.get("maximum").unwrap_or(&Value::Null))
+                    // The words leave this bound out, until somebody exceeds it.
+                    ("maximum", words) if node.get("maximum").is_some_and(is_unspoken) => {
+                        format!("{words}, and at most {}", u32::MAX)
                     }
                     (_, words) if !words.is_empty() => words,
                     _ => format!("something else ({words})"),
@@ -213,7 +214,7 @@ fn expected(schema: &Value, node: &Value) -> String {
         Some("object") => "a table",
         _ => return String::new(),
     };
-    let bound = |keyword: &str| node.get(keyword).filter(|bound| bound.as_u64() != Some(u32::MAX.into()));
+    let bound = |keyword: &str| node.get(keyword).filter(|bound| !is_unspoken(bound));
     match (bound("minimum"), bound("exclusiveMinimum"), bound("maximum")) {
         (Some(min), _, Some(max)) => format!("{kind} from {min} to {max}"),
         (Some(min), _, None) => format!("{kind} of {min} or more"),
@@ -222,6 +223,11 @@ fn expected(schema: &Value, node: &Value) -> String {
         (None, None, Some(max)) => format!("{kind} of {max} or less"),
         (None, None, None) => kind.to_owned(),
     }
+}
+
+/// Whether a bound is only that of the number's format.
+fn is_unspoken(bound: &Value) -> bool {
+    bound.as_u64() == Some(u32::MAX.into())
 }
 
 fn followed<'s>(schema: &'s Value, node: &'s Value) -> &'s Value {

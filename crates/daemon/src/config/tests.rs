@@ -644,6 +644,92 @@ fn a_pattern_to_mask_must_compile_and_leave_something_unmasked() {
     );
 }
 
+/// The smallest file with two tools and these lines about chaos.
+fn chaos(lines: &str) -> Result<Config, Report> {
+    let refund = "[tools.refund]\ndescription = \"Refund one order.\"\n";
+    tool(&format!("{HTTP}{refund}{}{lines}", HTTP.replace("orders", "refunds")))
+}
+
+#[test]
+fn chaos_does_nothing_until_it_is_enabled_or_switched_on() {
+    let mut config = chaos("[chaos]\nrate = 1\nseed = 7\n").expect("it is right").chaos;
+    assert_eq!((config.enabled, config.plan("order")), (false, None));
+    config.switch_on(ChaosSwitch::default());
+    assert_eq!((config.seed, config.plan("order").map(|plan| plan.rate)), (7, Some(1.0)));
+    config.switch_on(ChaosSwitch { rate: Some(0.5), seed: Some(9) });
+    assert_eq!((config.seed, config.plan("order").map(|plan| plan.rate)), (9, Some(0.5)));
+    let enabled = chaos("[chaos]\nenabled = true\n").expect("it is right").chaos;
+    assert_eq!(enabled.plan("order"), Some(dauntless_tools::ChaosPlan::default()));
+    let mut absent = chaos("").expect("it is right").chaos;
+    absent.switch_on(ChaosSwitch::default());
+    assert_eq!(absent, enabled);
+}
+
+#[test]
+fn what_a_tool_says_of_its_own_chaos_goes_before_what_is_said_for_all() {
+    let lines = "[chaos]\nrate = 0.1\nkinds = [\"panic\"]\nlatency = [\"0ms\", \"1s\"]\nafter_effect_ratio = 0\n\
+                 [chaos.tools.order]\nrate = 0.4\nkinds = [\"hang\", \"not_found\"]\nlatency = [\"0s\", \"0s\"]\nafter_effect_ratio = 1\n\
+                 [chaos.tools.refund]\nrate = 0\nlatency = [\"0ms\", \"0ms\"]\n";
+    let mut config = chaos(lines).expect("it is right").chaos;
+    config.switch_on(ChaosSwitch { rate: Some(0.9), seed: None });
+    expect![[r#"
+        Some(
+            ChaosPlan {
+                rate: 0.4,
+                kinds: [
+                    Hang,
+                    Failure(
+                        NotFound,
+                    ),
+                ],
+                latency: 0ns..=0ns,
+                after_effect_ratio: 1.0,
+            },
+        )
+    "#]]
+    .assert_eq(&format!("{:#?}\n", config.plan("order")));
+    assert_eq!(config.plan("refund"), None, "0 leaves the tool alone, whatever is said for all");
+    let other = config.plan("other").expect("as for all");
+    assert_eq!((other.rate, *other.latency.end()), (0.9, Duration::from_secs(1)));
+}
+
+#[test]
+fn chaos_that_cannot_be_meant_is_refused() {
+    let lines = r#"
+        [chaos]
+        rate = 30
+        seed = -1
+        kinds = ["unavailible", "tool_down", "crash"]
+        latency = ["2s", "1s"]
+        after_effect_ratio = 1.5
+        hang = true
+        [chaos.tools.ordr]
+        rate = 0.5
+        [chaos.tools.shipping]
+        [chaos.tools.order]
+        latency = ["5", "1s"]
+        [chaos.tools.refund]
+        latency = ["1s"]
+    "#;
+    check(
+        chaos(lines),
+        expect![[r#"
+            chaos.rate: expected a number from 0 to 1, found 30
+            chaos.seed: expected a whole number of 0 or more, found -1
+            chaos.kinds[0]: expected "rate_limited", "unavailable", "timeout", "connection_failed", "unauthenticated", "permission_denied", "quota_exhausted", "gone", "not_found", "no_results", "ambiguous", "conflict", "tool_error", "partial", "invalid_arguments", "too_large", "outcome_unknown", "panic" or "hang", found "unavailible"; did you mean "unavailable"?
+            chaos.kinds[1]: expected "rate_limited", "unavailable", "timeout", "connection_failed", "unauthenticated", "permission_denied", "quota_exhausted", "gone", "not_found", "no_results", "ambiguous", "conflict", "tool_error", "partial", "invalid_arguments", "too_large", "outcome_unknown", "panic" or "hang", found "tool_down"
+            chaos.kinds[2]: expected "rate_limited", "unavailable", "timeout", "connection_failed", "unauthenticated", "permission_denied", "quota_exhausted", "gone", "not_found", "no_results", "ambiguous", "conflict", "tool_error", "partial", "invalid_arguments", "too_large", "outcome_unknown", "panic" or "hang", found "crash"
+            chaos.latency: expected the shorter length first, found "2s" before "1s"
+            chaos.after_effect_ratio: expected a number from 0 to 1, found 1.5
+            chaos.hang: unknown key; known here: after_effect_ratio, enabled, kinds, latency, rate, seed, tools
+            chaos.tools.ordr: expected the name of a tool in this file, found "ordr"; did you mean "order"?
+            chaos.tools.shipping: expected the name of a tool in this file, found "shipping"; there is order, refund
+            chaos.tools.order.latency[0]: expected a length of time like "500ms", or "0ms", found "5"; write a whole number, at most 7 digits, and ms, s, m or h
+            chaos.tools.refund.latency: expected two lengths of time like ["0ms", "500ms"], found a list
+        "#]],
+    );
+}
+
 #[test]
 fn an_address_is_http_with_a_host() {
     check(

@@ -24,12 +24,7 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = text.get(digits.len()..).unwrap_or_default();
-        let scale = LENGTHS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
-        let count = digits.parse().ok().filter(|count| *count > 0);
-        let ms = scale.zip(count).and_then(|(scale, count): (u64, u64)| count.checked_mul(scale));
-        let length = ms.map(|ms| Self(Duration::from_millis(ms)));
+        let length = length(text).filter(|length| !length.is_zero()).map(Self);
         length.ok_or_else(|| format!("{text:?} is not a length of time like \"5s\""))
     }
 }
@@ -77,6 +72,56 @@ impl JsonSchema for Length {
             "pattern": "^0*[1-9][0-9]{0,6}(ms|s|m|h)$",
         })
     }
+}
+
+/// A length of time that may be none at all, where only its end matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Wait(pub(super) Duration);
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.is_zero() {
+            true => f.write_str("0ms"),
+            false => Length(self.0).fmt(f),
+        }
+    }
+}
+
+impl Serialize for Wait {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Wait {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        let wait = length(&text).map(Self);
+        wait.ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a length of time like \"0ms\"")))
+    }
+}
+
+impl JsonSchema for Wait {
+    fn schema_name() -> Cow<'static, str> {
+        "Wait".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "title": "a length of time like \"500ms\", or \"0ms\"",
+            "patternErrorMessage": "write a whole number, at most 7 digits, and ms, s, m or h",
+            "type": "string",
+            "pattern": "^0*[0-9]{1,7}(ms|s|m|h)$",
+        })
+    }
+}
+
+/// The length that a whole number and its unit stand for.
+fn length(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..)?;
+    let (_, scale) = LENGTHS.iter().find(|(name, _)| *name == unit)?;
+    digits.parse::<u64>().ok()?.checked_mul(*scale).map(Duration::from_millis)
 }
 
 /// A size in bytes, above zero.

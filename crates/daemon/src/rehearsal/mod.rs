@@ -6,17 +6,15 @@
 //! one can be put in the script's place.
 
 mod service;
-mod tally;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::config::{self, DEFAULT_MODEL, Report};
+use crate::config::{self, ChaosSwitch, DEFAULT_MODEL, Report};
 use crate::wiring::{App, BuildError, DirectModel, Environment, NoAgent, RunStream, SubmitError};
 use service::Service;
-pub use tally::Tally;
 
 /// Which rehearsal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,13 +89,14 @@ impl Scenario {
 
 impl Rehearsal {
     /// Opens the service and assembles the agent, with a real model in the script's place if one is
-    /// given.
+    /// given, and with tools that fail on purpose on top if chaos is asked for.
     ///
     /// # Errors
     /// [`RehearsalError`], saying what was not to be had.
     pub async fn set_up(
         scenario: Scenario,
         model: Option<&DirectModel>,
+        chaos: Option<ChaosSwitch>,
         environment: Environment<'_>,
     ) -> Result<Self, RehearsalError> {
         let service = Service::open().await?;
@@ -108,6 +107,9 @@ impl Rehearsal {
             .replace("DEAD", &service.dead_address().to_string())
             .replace("SCRIPT", "script.toml");
         let mut config = config::parse(&text, "rehearsal.toml", &folder.0).map_err(RehearsalError::Config)?;
+        if let Some(switch) = chaos {
+            config.chaos.switch_on(switch);
+        }
         let app = match model {
             None => App::assemble(&config, environment).await?,
             Some(model) => {

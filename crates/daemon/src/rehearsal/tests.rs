@@ -3,9 +3,10 @@ use std::time::Duration;
 use dauntless_contract::{FailureCode, Progress};
 
 use super::*;
+use crate::tally::Tally;
 
 async fn rehearse(scenario: Scenario) -> (dauntless_contract::Outcome, Tally, Vec<Progress>, usize) {
-    let rehearsal = Rehearsal::set_up(scenario, None, &|name| std::env::var(name).ok()).await.unwrap();
+    let rehearsal = Rehearsal::set_up(scenario, None, None, &|name| std::env::var(name).ok()).await.unwrap();
     assert!(rehearsal.app().broken().is_empty(), "{:?}", rehearsal.app().broken());
     let (mut tally, mut events) = (Tally::default(), Vec::new());
     let outcome = rehearsal

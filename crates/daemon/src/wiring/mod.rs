@@ -19,6 +19,7 @@ pub use broken::{Broken, Cause, ModelError, NoAgent, NoTool};
 pub use dauntless_runtime::{Agent, BuildError, Canceller, RunStream, Runtime, SubmitError};
 pub use direct::DirectModel;
 
+use crate::chaos::ChaosTools;
 use crate::config::{Config, ToolAction, ToolConfig};
 use model::Models;
 
@@ -30,6 +31,7 @@ pub struct App {
     runtime: Runtime,
     agents: BTreeMap<Arc<str>, Agent>,
     broken: Vec<Broken>,
+    chaos: Option<ChaosTools>,
     reaper: Arc<ProcessReaper>,
 }
 
@@ -39,11 +41,11 @@ impl App {
     /// # Errors
     /// [`BuildError`], when the supervision tree itself does not start.
     pub async fn assemble(config: &Config, environment: Environment<'_>) -> Result<Self, BuildError> {
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(config);
         for (name, tool) in &config.tools {
             parts.tool(name, tool, environment);
         }
-        parts.let_go_of_lost_fallbacks(config, environment);
+        parts.let_go_of_lost_fallbacks(environment);
         let mut models = Models::default();
         let mut agents = Vec::new();
         for (name, agent) in &config.agents {
@@ -71,7 +73,7 @@ impl App {
             }
         }
         parts.secrets.extend(models.into_secrets());
-        parts.start(config, agents).await
+        parts.start(agents).await
     }
 
     /// Starts one tool alone, with an agent that has no model, for calls by hand.
@@ -84,9 +86,9 @@ impl App {
         environment: Environment<'_>,
     ) -> Result<Self, NoTool> {
         let (name, tool) = config.tools.get_key_value(name).ok_or_else(|| NoTool::unknown(name, config))?;
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(config);
         parts.tool(name, tool, environment);
-        parts.let_go_of_lost_fallbacks(config, environment);
+        parts.let_go_of_lost_fallbacks(environment);
         if let Some(broken) = parts.broken.pop() {
             return Err(NoTool::Broken { name: Arc::clone(name), cause: broken.cause });
         }
@@ -94,7 +96,7 @@ impl App {
             .shared_model(Arc::new(Scripted::new([])))
             .tools(parts.tools.values().map(Arc::clone));
         match agent.check() {
-            problems if problems.is_empty() => Ok(parts.start(config, vec![agent]).await?),
+            problems if problems.is_empty() => Ok(parts.start(vec![agent]).await?),
             problems => {
                 Err(NoTool::Broken { name: Arc::clone(name), cause: Arc::new(Cause::Declarations(problems)) })
             }
@@ -109,6 +111,11 @@ impl App {
     /// What did not start.
     pub fn broken(&self) -> &[Broken] {
         &self.broken
+    }
+
+    /// The tools that fail on purpose; `None` unless chaos is on.
+    pub const fn chaos(&self) -> Option<&ChaosTools> {
+        self.chaos.as_ref()
     }
 
     /// The agent of this name; without one, the only agent there is.
@@ -154,15 +161,27 @@ pub fn lacks(tool: &ToolConfig, environment: Environment<'_>) -> Vec<ToolConfigE
 }
 
 /// What has been built so far.
-#[derive(Default)]
-struct Parts {
+struct Parts<'c> {
+    config: &'c Config,
     tools: BTreeMap<Arc<str>, Arc<dyn Tool>>,
     broken: Vec<Broken>,
+    chaos: Option<ChaosTools>,
     secrets: Vec<String>,
     reaper: Arc<ProcessReaper>,
 }
 
-impl Parts {
+impl<'c> Parts<'c> {
+    fn new(config: &'c Config) -> Self {
+        Self {
+            config,
+            tools: BTreeMap::new(),
+            broken: Vec::new(),
+            chaos: config.chaos.enabled.then(|| ChaosTools::new(config.chaos.seed)),
+            secrets: Vec::new(),
+            reaper: Arc::default(),
+        }
+    }
+
     fn broken(&mut self, name: &Arc<str>, cause: Cause) {
         self.broken.push(Broken { name: Arc::clone(name), cause: Arc::new(cause) });
     }
@@ -170,6 +189,7 @@ impl Parts {
     fn tool(&mut self, name: &Arc<str>, config: &ToolConfig, environment: Environment<'_>) {
         match build(config, environment, &self.reaper, &mut self.secrets) {
             Ok(tool) => {
+                let tool = self.innermost(tool);
                 self.tools.insert(Arc::clone(name), tool);
             }
             Err(errors) => self.broken(name, Cause::Tool(errors)),
@@ -177,26 +197,34 @@ impl Parts {
     }
 
     /// A tool whose fallback is not there works without it; that the fallback is missing is told anyway.
-    fn let_go_of_lost_fallbacks(&mut self, config: &Config, environment: Environment<'_>) {
+    fn let_go_of_lost_fallbacks(&mut self, environment: Environment<'_>) {
         let is_lost = |tool: &Arc<dyn Tool>| {
             tool.spec().fallback.as_ref().is_some_and(|fallback| !self.tools.contains_key(fallback))
         };
         let lost: Vec<Arc<str>> =
             self.tools.iter().filter(|(_, tool)| is_lost(tool)).map(|(name, _)| Arc::clone(name)).collect();
         for name in lost {
-            let Some(tool) = config.tools.get(&name) else { continue };
+            let Some(tool) = self.config.tools.get(&name) else { continue };
             let mut alone = tool.clone();
             Arc::make_mut(&mut alone.spec).fallback = None;
             self.tool(&name, &alone, environment);
         }
     }
 
-    async fn start(self, config: &Config, agents: Vec<Agent>) -> Result<App, BuildError> {
+    /// Chaos stands next to the tool, so that every guard of the runtime is around it.
+    fn innermost(&mut self, tool: Arc<dyn Tool>) -> Arc<dyn Tool> {
+        match (&mut self.chaos, self.config.chaos.plan(&tool.spec().name)) {
+            (Some(chaos), Some(plan)) => chaos.wrap(tool, plan),
+            (None, _) | (_, None) => tool,
+        }
+    }
+
+    async fn start(self, agents: Vec<Agent>) -> Result<App, BuildError> {
         let mut builder = Runtime::builder()
             .secrets(self.secrets)
-            .retry_budget(config.resilience.budget.clone())
-            .revival(config.resilience.revival.clone())
-            .redact(config.redact.iter().map(|pattern| pattern.as_str().to_owned()));
+            .retry_budget(self.config.resilience.budget.clone())
+            .revival(self.config.resilience.revival.clone())
+            .redact(self.config.redact.iter().map(|pattern| pattern.as_str().to_owned()));
         for agent in &agents {
             builder = builder.agent(agent);
         }
@@ -204,6 +232,7 @@ impl Parts {
             runtime: builder.build().await?,
             agents: agents.into_iter().map(|agent| (Arc::clone(agent.name()), agent)).collect(),
             broken: self.broken,
+            chaos: self.chaos,
             reaper: self.reaper,
         })
     }

@@ -95,12 +95,7 @@ impl Resolver<'_, '_> {
     }
 
     pub(super) fn unknown_name(&mut self, at: &str, what: &str, name: &str, known: &[String]) {
-        let hint = match nearest(name, known) {
-            Some(near) => format!("did you mean {near:?}?"),
-            None if known.is_empty() => "there is none in this file".to_owned(),
-            None => format!("there is {}", known.join(", ")),
-        };
-        self.document.wrong(at, format!("the name of {what} in this file"), Some(hint));
+        self.document.wrong(at, format!("the name of {what} in this file"), Some(meant(name, known)));
     }
 
     /// A limit in usd without a price would never be reached.
@@ -120,6 +115,15 @@ impl Resolver<'_, '_> {
         };
         let expected = format!("`price` on model {model:?}, without which this limit is never reached");
         self.document.wrong_found(at, expected, "none", Some("a free model has a price of 0.0".to_owned()));
+    }
+}
+
+/// What an unknown name was probably meant to be, or what there is.
+pub(super) fn meant(name: &str, known: &[String]) -> String {
+    match nearest(name, known) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None if known.is_empty() => "there is none in this file".to_owned(),
+        None => format!("there is {}", known.join(", ")),
     }
 }
 

@@ -19,6 +19,7 @@ use super::unit::Length;
 use super::{Config, DEFAULT_MODEL, TelemetryConfig, ToolConfig, secret};
 
 mod agent;
+mod chaos;
 mod fallback;
 mod model;
 mod tool;
@@ -38,10 +39,11 @@ pub(super) fn resolve(
     resolver.fallbacks();
     resolver.revival(&file.resilience);
     let agents = resolver.agents(file.agents, &file.limits, &models);
+    let chaos = resolver.chaos(file.chaos);
     let redact = resolver.redact(&file.redact.patterns);
     let TelemetryFile { otlp_endpoint, service_name } = file.telemetry;
     let telemetry = TelemetryConfig { otlp_endpoint: otlp_endpoint.map(|url| url.0), service_name };
-    Config { models, agents, tools, resilience: file.resilience.into(), redact, telemetry }
+    Config { models, agents, tools, resilience: file.resilience.into(), chaos, redact, telemetry }
 }
 
 struct Resolver<'d, 't> {
@@ -57,7 +59,7 @@ impl Resolver<'_, '_> {
             for name in self.document.names(&pointer) {
                 if name.is_empty() || name.len() > 64 || !name.chars().all(legal) {
                     let expected = "a name of 1 to 64 of a-z, A-Z, 0-9, `_` and `-`";
-                    self.document.wrong_name(&join(&pointer, &name), expected, &format!("{name:?}"));
+                    self.document.wrong_name(&join(&pointer, &name), expected, &format!("{name:?}"), None);
                 }
             }
         }
@@ -69,7 +71,7 @@ impl Resolver<'_, '_> {
         let default = join("/models", DEFAULT_MODEL);
         if self.document.get("/model").is_some() && self.document.get(&default).is_some() {
             let expected = "another name, for [model] is already called \"default\"";
-            self.document.wrong_name(&default, expected, "\"default\"");
+            self.document.wrong_name(&default, expected, "\"default\"", None);
         }
     }
 

@@ -59,20 +59,10 @@ impl Tally {
     /// The table that ends a rehearsal. `refunds` is what the service counted.
     pub fn table(&self, outcome: &Outcome, refunds: usize) -> String {
         let totals = &outcome.totals;
-        let wasted = self.wasted_turns();
         let mut table = String::new();
-        let mut row = |name: &str, value: String| {
-            let _ = writeln!(table, "  {name:<22}{value}");
-        };
+        let mut row = |name: &str, value: String| row(&mut table, name, value);
         row("stop reason", outcome.reason.to_string());
-        row(
-            "model turns",
-            format!(
-                "{} (a loop without a harness: {}, {wasted} of them wasted)",
-                totals.turns,
-                totals.turns + wasted
-            ),
-        );
+        row("model turns", turns(totals.turns, self.wasted_turns()));
         row("tool calls", format!("{} in {} attempts", totals.tool_calls, totals.tool_attempts));
         let retries = match self.retries() {
             0 => "none".to_owned(),
@@ -94,7 +84,18 @@ impl Tally {
     }
 }
 
-fn listed<K: std::fmt::Display>(counts: &BTreeMap<K, u32>) -> String {
+/// One line of a table.
+pub(crate) fn row(table: &mut String, name: &str, value: impl std::fmt::Display) {
+    let _ = writeln!(table, "  {name:<22}{value}");
+}
+
+/// The turns that were spent, beside those that a loop without a harness would have spent.
+pub(crate) fn turns(spent: u32, wasted: u32) -> String {
+    format!("{spent} (a loop without a harness: {}, {wasted} of them wasted)", spent + wasted)
+}
+
+/// How often each, in one line.
+pub(crate) fn listed<K: std::fmt::Display>(counts: &BTreeMap<K, u32>) -> String {
     if counts.is_empty() {
         return "none".to_owned();
     }
