@@ -174,14 +174,12 @@ impl SupervisorMachine {
 
     /// Every child, in the order of starts.
     pub fn children(&self) -> impl Iterator<Item = ChildInfo> {
-        self.children.iter().map(|(key, child)| ChildInfo {
-            key: *key,
-            id: Arc::clone(&child.rules.id),
-            state: child.phase.state(),
-            starts: child.starts,
-            restart: child.rules.restart,
-            kind: child.rules.kind,
-        })
+        self.children.iter().map(|(key, child)| child.info(*key))
+    }
+
+    /// One child.
+    pub fn child(&self, key: ChildKey) -> Option<ChildInfo> {
+        self.children.get(&key).map(|child| child.info(key))
     }
 
     /// How many children there are.
@@ -413,6 +411,19 @@ impl SupervisorMachine {
         }
         if self.rules.strategy == Strategy::Dynamic {
             self.stop_all(effects);
+        }
+    }
+}
+
+impl Child {
+    fn info(&self, key: ChildKey) -> ChildInfo {
+        ChildInfo {
+            key,
+            id: Arc::clone(&self.rules.id),
+            state: self.phase.state(),
+            starts: self.starts,
+            restart: self.rules.restart,
+            kind: self.rules.kind,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Failures count when they happen, whatever the waits between restarts, so a slow restart cannot
 //! hide a crash loop. Which actor it is, and how it is started, is the shell's part.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,9 @@ use crate::resilience::{Backoff, Rng};
 
 /// Health counts as lasting after this, or after the period if that is longer.
 const HEALTHY_MIN: Duration = Duration::from_secs(60);
+
+/// A bound that doubles does not grow any more after so many waits.
+const GROWING_MAX: u32 = 64;
 
 /// Failures a report lists at most.
 const HISTORY_MAX: usize = 20;
@@ -133,12 +137,16 @@ impl Schedule {
     pub(super) fn new(policy: &RestartPolicy, seed: u64) -> Result<Self, UnreachableLimit> {
         let RestartPolicy { intensity, period, backoff_base, backoff_cap } = *policy;
         let backoff = Backoff::new(backoff_base, 2.0, backoff_cap);
-        let mut waits = Duration::ZERO;
-        for n in 1..intensity {
+        let (waited, mut waits) = (intensity.saturating_sub(1), Duration::ZERO);
+        for n in 1..=waited.min(GROWING_MAX) {
             waits = waits.saturating_add(backoff.bound(n));
             if waits >= period {
                 break;
             }
+        }
+        if waits < period {
+            let level = backoff.bound(u32::MAX).saturating_mul(waited.saturating_sub(GROWING_MAX));
+            waits = waits.saturating_add(level);
         }
         if waits >= period {
             return Err(UnreachableLimit { intensity, waits, period });

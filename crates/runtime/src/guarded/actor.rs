@@ -16,7 +16,7 @@ use tracing::Instrument;
 
 use super::supervisor::SupervisorMsg;
 use super::{AttemptCtx, AttemptInput, GuardedHandle, Job, Port};
-use crate::clock::sleep_until;
+use crate::clock::{Timer, sleep_until};
 use crate::telemetry;
 
 /// Drives the calls to one dependency. Holds no policy: an `if` about what happens next belongs
@@ -84,15 +84,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.cancel.cancel();
         self.task.abort();
-    }
-}
-
-/// A sleeping task that is stopped when it is no longer wanted.
-struct Timer(AbortHandle);
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -309,7 +300,7 @@ impl<P: Port> GuardedShell<P> {
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
     panic
         .downcast_ref::<&str>()
         .map(|text| Arc::from(*text))

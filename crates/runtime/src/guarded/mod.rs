@@ -19,6 +19,7 @@ use tracing::Span;
 
 use crate::watch::Watch;
 
+pub(crate) use actor::panic_text;
 pub(crate) use handle::{GuardedHandle, JobTicket};
 pub(crate) use reply::ReplySlot;
 pub(crate) use supervisor::{GaveUp, GuardedSupervisor, SupervisorArgs};
