@@ -60,7 +60,7 @@ pub use dauntless_models::{OpenAi, OpenAiBuildError, OpenAiBuilder, Secret};
 pub use dauntless_models::{ScriptError, Scripted, Turn, When};
 pub use dauntless_runtime::{
     Agent, BuildError, Canceller, Escalation, Quarantined, RedactError, RestartPolicy, RunHandle, RunStream,
-    Runtime, RuntimeBuilder, SubmitError, SystemClock, UnreachableLimit,
+    Runtime, RuntimeBuilder, SubmitError, SystemClock, UnreachableLimit, supervision,
 };
 
 #[cfg(feature = "openai")]

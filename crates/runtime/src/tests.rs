@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::{Agent, BuildError, Runtime};
 
 mod spans;
+mod tree;
 
 /// One turn that calls each named tool once, then the answer.
 fn calls_then_done(tools: &[&str]) -> Scripted {

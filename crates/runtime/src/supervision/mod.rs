@@ -49,6 +49,9 @@ pub use child::{ChildSpec, Started};
 pub use error::{GaveUp, GaveUpWhy, StartError, Terminal};
 pub use handle::{ChildInfo, Ended, SupervisorHandle};
 
+/// The version of ractor that this module speaks.
+pub use ractor;
+
 pub use dauntless_core::supervision::{
     AutoShutdown, ChildKind, ChildState, Counts, Failed, RequestError, Restart, RestartPolicy, Shutdown,
     SpecError, Strategy, UnreachableLimit,

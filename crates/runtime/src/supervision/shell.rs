@@ -203,7 +203,7 @@ impl Shell {
         if let Some(cell) = self.live.remove(&child).and_then(|live| live.cell) {
             self.actors.remove(&cell.get_id());
         }
-        if self.live.values().all(|live| live.cell.is_some()) {
+        if !self.early.is_empty() && self.live.values().all(|live| live.cell.is_some()) {
             self.early.clear();
         }
         self.log(child, &exit.reason);
