@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dauntless_core::supervision::{Counts, RequestError, SupervisorEvent};
+use ractor::actor::messages::BoxedState;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 
@@ -26,6 +27,39 @@ pub(super) enum SupervisorMsg {
     Shutdown,
 }
 
+/// Does nothing but be linked to the supervisor, so that keepers can speak in the queue in which
+/// ractor tells of ends.
+///
+/// ractor sends the end of an actor before the actor's task ends, but by another queue than
+/// messages, and that one may show it later. What is put into the same queue after the end of the
+/// task cannot overtake it.
+struct Herald;
+
+impl Actor for Herald {
+    type Msg = ();
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<()>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+}
+
+/// Says through the herald that all that ractor had to say of a child has been said.
+pub(super) fn settle(herald: &ActorCell, child: &ActorCell, who: Who) {
+    let settled = Some(BoxedState::new(who));
+    herald.notify_supervisor(SupervisionEvent::ActorTerminated(child.clone(), settled, None));
+}
+
+fn settled(state: Option<BoxedState>) -> Result<Who, Option<BoxedState>> {
+    match state {
+        Some(BoxedState { msg: Some(msg) }) => {
+            msg.downcast().map(|who| *who).map_err(|msg| Some(BoxedState { msg: Some(msg) }))
+        }
+        other => Err(other),
+    }
+}
+
 /// What a keeper reports.
 pub(super) enum News {
     /// Its actor exists; `below` is its handle, if it is a supervisor.
@@ -35,7 +69,10 @@ pub(super) enum News {
     },
     Up,
     NotStarted(ActorProcessingErr),
+    /// Its task has ended.
     Ended,
+    /// Its task has ended, and its state has been dropped.
+    Disposed,
 }
 
 pub(super) enum Ask {
@@ -57,7 +94,9 @@ impl Actor for SupervisorActor {
     ) -> Result<Shell, ActorProcessingErr> {
         // Children are started by messages: one that hangs must not make the supervisor deaf.
         me.send_message(SupervisorMsg::Begin)?;
-        Ok(Shell::new(me, args))
+        let (herald, task) = Actor::spawn_linked(None, Herald, (), me.get_cell()).await?;
+        args.keepers.spawn(async move { drop(task.await) });
+        Ok(Shell::new(me, herald.get_cell(), args))
     }
 
     async fn handle(
@@ -89,11 +128,15 @@ impl Actor for SupervisorActor {
         event: SupervisionEvent,
         shell: &mut Shell,
     ) -> Result<(), ActorProcessingErr> {
+        if event.actor_id() == Some(shell.herald()) && !matches!(event, SupervisionEvent::ActorStarted(_)) {
+            return Err("somebody stopped the herald of a supervisor".into());
+        }
         match event {
             SupervisionEvent::ActorFailed(who, error) => shell.failed(who.get_id(), error),
-            SupervisionEvent::ActorTerminated(who, state, reason) => {
-                shell.terminated(who.get_id(), state, reason.as_deref());
-            }
+            SupervisionEvent::ActorTerminated(who, state, reason) => match settled(state) {
+                Ok(who) => shell.settled(who),
+                Err(state) => shell.terminated(who.get_id(), state, reason.as_deref()),
+            },
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
         }
         Ok(())

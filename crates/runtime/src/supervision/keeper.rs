@@ -11,7 +11,7 @@ use ractor::{ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::actor::{News, SupervisorMsg};
+use super::actor::{News, SupervisorMsg, settle};
 use super::child::{StartFn, Started};
 use super::error::StartError;
 
@@ -37,6 +37,7 @@ impl Orders {
 pub(super) struct Keeper {
     pub(super) who: Who,
     pub(super) supervisor: ActorRef<SupervisorMsg>,
+    pub(super) herald: ActorCell,
     pub(super) orders: Orders,
 }
 
@@ -47,7 +48,10 @@ impl Keeper {
                 let below = child.nested.as_ref().map(|nested| nested.handle.clone());
                 self.tell(News::Spawned { cell: child.cell.clone(), below });
                 match self.live(&mut child).await {
-                    Ok(()) => self.tell(News::Ended),
+                    Ok(()) => {
+                        settle(&self.herald, &child.cell, self.who);
+                        self.tell(News::Ended);
+                    }
                     Err(error) => self.tell(News::NotStarted(error)),
                 }
             }

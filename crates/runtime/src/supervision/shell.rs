@@ -37,6 +37,7 @@ pub(super) struct ShellArgs {
 
 pub(super) struct Shell {
     me: ActorRef<SupervisorMsg>,
+    herald: ActorCell,
     machine: SupervisorMachine,
     clock: SystemClock,
     starts: HashMap<ChildKey, StartFn>,
@@ -66,6 +67,17 @@ struct Live {
     cell: Option<ActorCell>,
     below: Option<SupervisorHandle>,
     exit: Option<Exit>,
+    proof: Proof,
+}
+
+/// Which half of the proof of an end has arrived. Both are sent when the task has ended, by two queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    Missing,
+    /// The news, after all other news of the keeper.
+    Ended,
+    /// The word of the herald, after all that ractor says of the child.
+    Settled,
 }
 
 /// How an actor ended, as ractor told it.
@@ -77,10 +89,11 @@ struct Exit {
 }
 
 impl Shell {
-    pub(super) fn new(me: ActorRef<SupervisorMsg>, args: ShellArgs) -> Self {
+    pub(super) fn new(me: ActorRef<SupervisorMsg>, herald: ActorCell, args: ShellArgs) -> Self {
         let ShellArgs { machine, starts, next, period, parent, ready, ended, keepers } = args;
         Self {
             me,
+            herald,
             machine,
             clock: SystemClock::new(),
             starts,
@@ -98,6 +111,10 @@ impl Shell {
             ended,
             keepers,
         }
+    }
+
+    pub(super) fn herald(&self) -> ActorId {
+        self.herald.get_id()
     }
 
     pub(super) fn on(&mut self, event: SupervisorEvent) {
@@ -141,12 +158,21 @@ impl Shell {
     fn start(&mut self, who: Who) {
         let Some(start) = self.starts.get(&who.child).cloned() else { return };
         let (orders, receiver) = watch::channel(None);
-        let keeper = Keeper { who, supervisor: self.me.clone(), orders: Orders(receiver) };
+        let (supervisor, herald) = (self.me.clone(), self.herald.clone());
+        let keeper = Keeper { who, supervisor, herald, orders: Orders(receiver) };
         let keeper = self.keepers.spawn(keeper.keep(start));
         let incarnation = who.incarnation;
         self.live.insert(
             who.child,
-            Live { incarnation, orders, keeper: Some(keeper), cell: None, below: None, exit: None },
+            Live {
+                incarnation,
+                orders,
+                keeper: Some(keeper),
+                cell: None,
+                below: None,
+                exit: None,
+                proof: Proof::Missing,
+            },
         );
     }
 
@@ -182,21 +208,41 @@ impl Shell {
             News::NotStarted(error) => {
                 self.gone(who, Exit { reason: reason_of(&error), error: Some(error), disposal: None });
             }
-            News::Ended => {
-                let disposal = live.exit.as_mut().and_then(|exit| exit.disposal.take());
-                if let Some(disposal) = disposal.filter(|disposal| !disposal.is_finished()) {
-                    let me = self.me.clone();
-                    self.keepers.spawn(async move {
-                        let _ = disposal.await;
-                        let _ = me.send_message(SupervisorMsg::News { who, news: News::Ended });
-                    });
-                    return;
-                }
-                let silent = Exit { reason: ExitReason::Cancelled, error: None, disposal: None };
-                let exit = live.exit.take().unwrap_or(silent);
-                self.gone(who, exit);
-            }
+            News::Ended if live.proof == Proof::Missing => live.proof = Proof::Ended,
+            News::Ended => self.ended(who),
+            News::Disposed => self.vanished(who),
         }
+    }
+
+    /// All that ractor had to say of a child has been said.
+    pub(super) fn settled(&mut self, who: Who) {
+        let live = self.live.get_mut(&who.child).filter(|live| live.incarnation == who.incarnation);
+        match live {
+            Some(live) if live.proof == Proof::Missing => live.proof = Proof::Settled,
+            Some(_) => self.ended(who),
+            None => {}
+        }
+    }
+
+    /// The task is over and the reason is known; what may be left is the state, on its way to be dropped.
+    fn ended(&mut self, who: Who) {
+        let live = self.live.get_mut(&who.child);
+        let disposal = live.and_then(|live| live.exit.as_mut()?.disposal.take());
+        if let Some(disposal) = disposal.filter(|disposal| !disposal.is_finished()) {
+            let me = self.me.clone();
+            self.keepers.spawn(async move {
+                let _ = disposal.await;
+                let _ = me.send_message(SupervisorMsg::News { who, news: News::Disposed });
+            });
+            return;
+        }
+        self.vanished(who);
+    }
+
+    fn vanished(&mut self, who: Who) {
+        let exit = self.live.get_mut(&who.child).and_then(|live| live.exit.take());
+        let silent = Exit { reason: ExitReason::Cancelled, error: None, disposal: None };
+        self.gone(who, exit.unwrap_or(silent));
     }
 
     fn gone(&mut self, Who { child, incarnation }: Who, exit: Exit) {
