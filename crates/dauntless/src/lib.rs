@@ -67,7 +67,7 @@ pub use dauntless_models::{ScriptError, Scripted, Turn, When};
 pub use dauntless_runtime::{
     Agent, BuildError, CallByHand, Canceller, Escalation, Lagged, Quarantined, RedactError, RestartPolicy,
     RevivalPolicy, RunHandle, RunStream, Runtime, RuntimeBuilder, SubmitError, SystemClock, ToolEvents,
-    UnreachableLimit,
+    UnreachableLimit, supervision,
 };
 
 #[cfg(feature = "openai")]

@@ -6,7 +6,7 @@ use dauntless_contract::{BudgetPolicy, Clock, Journal, Model, RunLimits};
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::supervision::{RestartPolicy, Restarts};
-use ractor::{Actor, ActorCell};
+use ractor::ActorCell;
 
 use crate::agent::Agent;
 use crate::clock::SystemClock;
@@ -16,7 +16,7 @@ use crate::guarded::RuntimeBudget;
 use crate::id;
 use crate::orchestrator::Escalation;
 use crate::runtime::{Runtime, Settings};
-use crate::supervisor::{OnEscalation, RootMsg, RootSupervisor};
+use crate::supervisor::{Branches, OnEscalation, root};
 
 /// Sets up a [`Runtime`].
 #[must_use = "a runtime starts with `build`"]
@@ -134,8 +134,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Puts the runtime under a supervisor of your own ractor tree. The one place where a ractor
-    /// type is part of this API.
+    /// Puts the runtime under a supervisor of your own ractor tree; see
+    /// [`supervision`](crate::supervision), the only other place that speaks ractor's types.
     pub fn supervised_by(mut self, parent: ActorCell) -> Self {
         self.parent = Some(parent);
         self
@@ -148,14 +148,14 @@ impl RuntimeBuilder {
     pub async fn build(self) -> Result<Runtime, BuildError> {
         let redactor = Redactor::new(self.secrets, &self.patterns)?;
         Restarts::new(self.restarts.clone(), 0)?;
-        let root = RootSupervisor { on_escalation: self.on_escalation };
-        let spawned = match self.parent {
-            Some(parent) => Actor::spawn_linked(None, root, (), parent).await,
-            None => Actor::spawn(None, root, ()).await,
+        let seed = self.seed.unwrap_or_else(id::seed);
+        let branches = Arc::new(Branches::default());
+        let root = root(&branches, self.on_escalation).seed(seed);
+        let started = match self.parent {
+            Some(parent) => root.start_linked(parent).await,
+            None => root.start().await,
         };
-        let start = |error: &dyn std::fmt::Display| BuildError::Start(error.to_string());
-        let (root, _) = spawned.map_err(|error| start(&error))?;
-        let branches = ractor::call!(root, RootMsg::Branches).map_err(|error| start(&error))?;
+        let root = started.map_err(|error| BuildError::Start(error.to_string()))?;
         let config = Settings {
             model: self.model,
             limits: self.limits,
@@ -166,7 +166,7 @@ impl RuntimeBuilder {
             revival: self.revival,
             news: ToolNews::new(),
             budget: Arc::new(RuntimeBudget::new(&self.budget)),
-            seed: self.seed.unwrap_or_else(id::seed),
+            seed,
         };
         let runtime = Runtime::new(root, branches, config);
         for agent in &self.agents {

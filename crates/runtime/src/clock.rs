@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dauntless_contract::{Clock, Timestamp};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// Anchored to the wall clock once, then monotonic: a step of the wall clock changes nothing.
@@ -37,4 +38,13 @@ impl Clock for SystemClock {
 /// Sleeps until `at` by `clock`; returns at once when that is past.
 pub(crate) async fn sleep_until(clock: &dyn Clock, at: Timestamp) {
     tokio::time::sleep(at.since(clock.now())).await;
+}
+
+/// A sleeping task that is stopped when it is no longer wanted.
+pub(crate) struct Timer(pub(crate) AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }

@@ -22,6 +22,7 @@ mod orchestrator;
 mod ports;
 mod run;
 mod runtime;
+pub mod supervision;
 mod supervisor;
 mod telemetry;
 mod watch;

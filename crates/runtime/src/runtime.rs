@@ -13,7 +13,7 @@ use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::run::{ModelFallback, RunSpec};
 use dauntless_core::supervision::RestartPolicy;
-use ractor::{Actor, ActorCell, ActorRef};
+use ractor::Actor;
 use tokio::sync::{Mutex, oneshot};
 use tracing::Span;
 
@@ -27,7 +27,8 @@ use crate::id;
 use crate::orchestrator::{Crew, OrchestratorActor, RunArgs, RunMsg};
 use crate::ports::{ModelPort, ToolPort};
 use crate::run::{Canceller, RunHandle, RunStream};
-use crate::supervisor::{Branches, RootMsg};
+use crate::supervision::SupervisorHandle;
+use crate::supervisor::{Branch, Branches};
 use crate::watch::Watch;
 
 /// Runs agents. Cheap to clone; clones are the same runtime.
@@ -39,20 +40,27 @@ pub struct Runtime {
 }
 
 struct Inner {
-    root: ActorRef<RootMsg>,
-    branches: Branches,
+    root: SupervisorHandle,
+    branches: Arc<Branches>,
     config: Settings,
     stopping: AtomicBool,
     /// Agents that have run, by identity. Read on every run, written once per agent.
-    crews: RwLock<HashMap<usize, (Agent, Arc<Crew>)>>,
+    crews: RwLock<Crews>,
     /// Held while an agent's actors start, so that no tool is started twice.
     dependencies: Mutex<Dependencies>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.root.stop(Some("the runtime was dropped".into()));
+        self.root.cell().stop(Some("the runtime was dropped".into()));
     }
+}
+
+#[derive(Default)]
+struct Crews {
+    /// Of the branches that their tools and models are under.
+    generation: u64,
+    by_agent: HashMap<usize, (Agent, Arc<Crew>)>,
 }
 
 #[derive(Clone)]
@@ -81,14 +89,14 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    pub(crate) fn new(root: ActorRef<RootMsg>, branches: Branches, config: Settings) -> Self {
+    pub(crate) fn new(root: SupervisorHandle, branches: Arc<Branches>, config: Settings) -> Self {
         Self {
             inner: Arc::new(Inner {
                 root,
                 branches,
                 config,
                 stopping: AtomicBool::new(false),
-                crews: RwLock::new(HashMap::new()),
+                crews: RwLock::new(Crews::default()),
                 dependencies: Mutex::new(Dependencies::default()),
             }),
         }
@@ -198,7 +206,7 @@ impl Runtime {
     /// Stops taking runs, ends those under way as `cancelled` and takes the tree down, within a time.
     pub async fn shutdown(&self, within: Duration) {
         self.inner.stopping.store(true, Ordering::Relaxed);
-        let runs = self.inner.branches.runs.get_children();
+        let runs = self.inner.branches.runs.cell().map_or_else(Vec::new, |runs| runs.get_children());
         for run in &runs {
             let _ = run.send_message(RunMsg::Cancel { by: "shutdown".into() });
         }
@@ -208,7 +216,9 @@ impl Runtime {
             }
         };
         let _ = tokio::time::timeout(within, all_ended).await;
-        let _ = self.inner.root.stop_and_wait(Some("shutdown".into()), Some(within)).await;
+        if tokio::time::timeout(within, self.inner.root.shutdown()).await.is_err() {
+            self.inner.root.cell().kill();
+        }
     }
 
     async fn start(&self, agent: &Agent, goal: Arc<str>, watch: Watch) -> Result<RunHandle, SubmitError> {
@@ -234,7 +244,7 @@ impl Runtime {
             parent_span: Span::current(),
         };
         let submitted = settings.clock.now();
-        let runs = self.inner.branches.runs.clone();
+        let runs = self.inner.branches.runs.cell().ok_or(SubmitError::Stopped)?;
         let (actor, _) = Actor::spawn_linked(None, OrchestratorActor, args, runs)
             .await
             .map_err(|_| SubmitError::Stopped)?;
@@ -245,7 +255,8 @@ impl Runtime {
     pub(crate) async fn crew(&self, agent: &Agent) -> Result<Arc<Crew>, BuildError> {
         let known = |inner: &Inner| {
             let crews = inner.crews.read().unwrap_or_else(PoisonError::into_inner);
-            crews.get(&agent.identity()).map(|(_, crew)| Arc::clone(crew))
+            let current = crews.generation == inner.branches.generation();
+            crews.by_agent.get(&agent.identity()).filter(|_| current).map(|(_, crew)| Arc::clone(crew))
         };
         if let Some(crew) = known(&self.inner) {
             return Ok(crew);
@@ -254,6 +265,7 @@ impl Runtime {
         if let Some(crew) = known(&self.inner) {
             return Ok(crew);
         }
+        self.forget_lost(&mut dependencies);
         let (toolbox, problems) = agent.toolbox();
         if !problems.is_empty() {
             return Err(BuildError::Agent { agent: Arc::clone(agent.name()), problems });
@@ -286,8 +298,24 @@ impl Runtime {
         });
         // The agent itself is kept, so that its identity is not given to another.
         let entry = (agent.clone(), Arc::clone(&crew));
-        self.inner.crews.write().unwrap_or_else(PoisonError::into_inner).insert(agent.identity(), entry);
+        let mut crews = self.inner.crews.write().unwrap_or_else(PoisonError::into_inner);
+        crews.by_agent.insert(agent.identity(), entry);
         Ok(crew)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn branches(&self) -> &Branches {
+        &self.inner.branches
+    }
+
+    /// Forgets the actors that went down with their branch, so that they are started anew.
+    fn forget_lost(&self, dependencies: &mut Dependencies) {
+        let generation = self.inner.branches.generation();
+        let mut crews = self.inner.crews.write().unwrap_or_else(PoisonError::into_inner);
+        if crews.generation != generation {
+            *crews = Crews { generation, by_agent: HashMap::new() };
+            *dependencies = Dependencies::default();
+        }
     }
 
     async fn tool(
@@ -300,7 +328,7 @@ impl Runtime {
         }
         let port = ToolPort { tool: Arc::clone(tool), redactor: self.inner.config.redactor.clone() };
         let seed = self.inner.config.seed.wrapping_add(known.tools.len() as u64);
-        let handle = self.supervise(port, seed, self.inner.branches.tools.clone()).await?;
+        let handle = self.supervise(port, seed, &self.inner.branches.tools).await?;
         known.tools.push((Arc::clone(tool), handle.clone()));
         Ok(handle)
     }
@@ -315,7 +343,7 @@ impl Runtime {
         }
         let port = ModelPort { model: Arc::clone(model), redactor: self.inner.config.redactor.clone() };
         let seed = self.inner.config.seed.wrapping_add(1 << 32).wrapping_add(known.models.len() as u64);
-        let handle = self.supervise(port, seed, self.inner.branches.models.clone()).await?;
+        let handle = self.supervise(port, seed, &self.inner.branches.models).await?;
         known.models.push((Arc::clone(model), handle.clone()));
         Ok(handle)
     }
@@ -324,8 +352,9 @@ impl Runtime {
         &self,
         port: P,
         seed: u64,
-        branch: ActorCell,
+        branch: &Branch,
     ) -> Result<GuardedHandle<P>, BuildError> {
+        let branch = branch.cell().ok_or_else(|| BuildError::Start("its branch is gone".into()))?;
         let settings = &self.inner.config;
         let around = Surroundings {
             clock: Arc::clone(&settings.clock),

@@ -9,11 +9,16 @@
 //! A branch outlives its children: their failures arrive here typed, are logged and told to whoever
 //! asked, and stop nobody else.
 
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 
+use crate::guarded::panic_text;
 use crate::orchestrator::Escalation;
+use crate::supervision::{ChildSpec, Strategy, Supervisor, SupervisorBuilder};
 
 /// Called with each run that ended for a reason nobody in it could do anything about.
 pub(crate) type OnEscalation = Arc<dyn Fn(&Escalation) + Send + Sync>;
@@ -45,8 +50,10 @@ impl Actor for BranchSupervisor {
         let SupervisionEvent::ActorFailed(_, error) = event else { return Ok(()) };
         if let Some(escalation) = error.downcast_ref::<Escalation>() {
             tracing::info!(run = %escalation.run, reason = escalation.reason.name(), "run escalated");
-            if let Some(tell) = &self.on_escalation {
-                tell(escalation);
+            if let Some(tell) = &self.on_escalation
+                && let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(escalation)))
+            {
+                tracing::error!(run = %escalation.run, cause = &*panic_text(&*panic), "`on_escalation` panicked");
             }
         } else {
             tracing::error!(branch = self.name, %error, "a child failed");
@@ -55,69 +62,57 @@ impl Actor for BranchSupervisor {
     }
 }
 
-/// The top. Ends when a branch ends, because a branch never does unless something is badly wrong.
-pub(crate) struct RootSupervisor {
-    pub(crate) on_escalation: Option<OnEscalation>,
-}
-
-/// The three branches.
-#[derive(Clone, Debug)]
+/// The actors of the three branches that run now; a branch that was restarted is another actor.
+#[derive(Default)]
 pub(crate) struct Branches {
-    pub(crate) tools: ActorCell,
-    pub(crate) models: ActorCell,
-    pub(crate) runs: ActorCell,
+    pub(crate) tools: Branch,
+    pub(crate) models: Branch,
+    pub(crate) runs: Branch,
 }
 
-pub(crate) enum RootMsg {
-    Branches(ractor::RpcReplyPort<Branches>),
+#[derive(Default)]
+pub(crate) struct Branch {
+    cell: RwLock<Option<ActorCell>>,
+    starts: AtomicU64,
 }
 
-impl Actor for RootSupervisor {
-    type Msg = RootMsg;
-    type State = Branches;
-    type Arguments = ();
-
-    async fn pre_start(&self, me: ActorRef<RootMsg>, (): ()) -> Result<Branches, ActorProcessingErr> {
-        Ok(Branches {
-            tools: branch("tools", None, &me).await?,
-            models: branch("models", None, &me).await?,
-            runs: branch("runs", self.on_escalation.clone(), &me).await?,
-        })
+impl Branch {
+    /// Its actor; none before the first start.
+    pub(crate) fn cell(&self) -> Option<ActorCell> {
+        self.cell.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn handle(
-        &self,
-        _: ActorRef<RootMsg>,
-        msg: RootMsg,
-        branches: &mut Branches,
-    ) -> Result<(), ActorProcessingErr> {
-        let RootMsg::Branches(reply) = msg;
-        let _ = reply.send(branches.clone());
-        Ok(())
+    fn started(&self, cell: ActorCell) {
+        *self.cell.write().unwrap_or_else(PoisonError::into_inner) = Some(cell);
+        self.starts.fetch_add(1, Ordering::Release);
     }
+}
 
-    async fn handle_supervisor_evt(
-        &self,
-        _: ActorRef<RootMsg>,
-        event: SupervisionEvent,
-        _: &mut Branches,
-    ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorFailed(_, error) => Err(error),
-            SupervisionEvent::ActorTerminated(who, ..) => {
-                Err(format!("branch {} ended by itself", who.get_id()).into())
+impl Branches {
+    /// Changes whenever the supervisors of tools or of models are gone and have to be started anew.
+    pub(crate) fn generation(&self) -> u64 {
+        self.tools.starts.load(Ordering::Acquire) + self.models.starts.load(Ordering::Acquire)
+    }
+}
+
+/// The top: a branch that breaks takes those that need it along, and all start again, empty.
+pub(crate) fn root(branches: &Arc<Branches>, on_escalation: Option<OnEscalation>) -> SupervisorBuilder {
+    let spec = |name, branch: fn(&Branches) -> &Branch, on_escalation: Option<OnEscalation>| {
+        let branches = Arc::clone(branches);
+        ChildSpec::new(name, move |root| {
+            let (branches, on_escalation) = (Arc::clone(&branches), on_escalation.clone());
+            async move {
+                let supervisor = BranchSupervisor { name, on_escalation };
+                let started = Actor::spawn_linked(None, supervisor, (), root).await?;
+                branch(&branches).started(started.0.get_cell());
+                Ok::<_, SpawnErr>(started)
             }
-            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
-        }
-    }
-}
-
-async fn branch(
-    name: &'static str,
-    on_escalation: Option<OnEscalation>,
-    root: &ActorRef<RootMsg>,
-) -> Result<ActorCell, SpawnErr> {
-    let (actor, _) =
-        Actor::spawn_linked(None, BranchSupervisor { name, on_escalation }, (), root.get_cell()).await?;
-    Ok(actor.get_cell())
+        })
+    };
+    Supervisor::builder()
+        .strategy(Strategy::RestForOne)
+        .intensity(3, Duration::from_secs(300))
+        .child(spec("tools", |branches| &branches.tools, None))
+        .child(spec("models", |branches| &branches.models, None))
+        .child(spec("runs", |branches| &branches.runs, on_escalation))
 }

@@ -16,6 +16,7 @@ mod fallbacks;
 mod guards;
 mod lifecycle;
 mod spans;
+mod tree;
 
 /// One turn that calls each named tool once, then the answer.
 fn calls_then_done(tools: &[&str]) -> Scripted {

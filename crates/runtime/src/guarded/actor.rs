@@ -13,10 +13,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::attempt::{Running, Timer};
+use super::attempt::Running;
 use super::supervisor::SupervisorMsg;
 use super::{AttemptCtx, AttemptInput, GuardedHandle, Job, Port};
-use crate::clock::sleep_until;
+use crate::clock::{Timer, sleep_until};
 use crate::telemetry;
 
 /// Drives the calls to one dependency. Holds no policy: an `if` about what happens next belongs
@@ -305,7 +305,7 @@ impl<P: Port> GuardedShell<P> {
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
     panic
         .downcast_ref::<&str>()
         .map(|text| Arc::from(*text))

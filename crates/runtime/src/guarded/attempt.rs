@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{GuardedHandle, Port};
+use crate::clock::Timer;
 
 /// How long stopped code may take to reach its next await, where it ends.
 const STOP_GRACE: Duration = Duration::from_millis(500);
@@ -56,14 +57,5 @@ async fn see_off<P: Port>(handle: GuardedHandle<P>, mut task: JoinHandle<()>) {
         handle.attempt_abandoned();
         let _ = task.await;
         handle.abandoned_ended();
-    }
-}
-
-/// A sleeping task that is stopped when it is no longer wanted.
-pub(super) struct Timer(pub(super) AbortHandle);
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

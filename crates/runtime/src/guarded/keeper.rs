@@ -11,11 +11,10 @@ use dauntless_core::revival::{Revival, RevivalPolicy};
 use dauntless_core::supervision::{Incident, RestartPolicy, Restarts};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-use super::attempt::Timer;
 use super::handle::Status;
 use super::supervisor::{GaveUp, GuardedSupervisor, SupervisorArgs};
 use super::{GuardedHandle, Port};
-use crate::clock::sleep_until;
+use crate::clock::{Timer, sleep_until};
 
 pub(crate) struct Keeper<P>(std::marker::PhantomData<fn() -> P>);
 

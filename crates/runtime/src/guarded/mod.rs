@@ -22,6 +22,7 @@ use tracing::Span;
 
 use crate::watch::Watch;
 
+pub(crate) use actor::panic_text;
 pub(crate) use budget::RuntimeBudget;
 pub(crate) use handle::{GuardedHandle, JobTicket, Surroundings};
 pub(crate) use keeper::{Keeper, KeeperArgs};

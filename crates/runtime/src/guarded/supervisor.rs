@@ -7,10 +7,9 @@ use dauntless_core::supervision::{Incident, Restarts, Verdict};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use super::actor::{GuardedActor, GuardedArgs};
-use super::attempt::Timer;
 use super::handle::Status;
 use super::{GuardedHandle, Port};
-use crate::clock::sleep_until;
+use crate::clock::{Timer, sleep_until};
 
 /// A dependency broke more often than its supervisor puts up with.
 #[derive(Clone, Debug, thiserror::Error)]
