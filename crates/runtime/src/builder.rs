@@ -1,5 +1,6 @@
 //! Setting up a runtime.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use dauntless_contract::{BudgetPolicy, Clock, Journal, Model, RunLimits};
@@ -32,6 +33,7 @@ pub struct RuntimeBuilder {
     budget: BudgetPolicy,
     seed: Option<u64>,
     agents: Vec<Agent>,
+    runs_at_once: usize,
     on_escalation: Option<OnEscalation>,
     parent: Option<ActorCell>,
 }
@@ -50,6 +52,7 @@ impl RuntimeBuilder {
             budget: BudgetPolicy::for_runtime(),
             seed: None,
             agents: Vec::new(),
+            runs_at_once: 16_384,
             on_escalation: None,
             parent: None,
         }
@@ -121,6 +124,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many runs may be under way at once. Default 16,384. A further one waits for its place
+    /// before it starts; that wait is no part of its limits.
+    pub fn runs_at_once(mut self, runs: NonZero<u32>) -> Self {
+        self.runs_at_once = usize::try_from(runs.get()).unwrap_or(usize::MAX);
+        self
+    }
+
     /// An agent that is checked, and whose tools are started, when the runtime is built.
     pub fn agent(mut self, agent: &Agent) -> Self {
         self.agents.push(agent.clone());
@@ -150,7 +160,7 @@ impl RuntimeBuilder {
         Restarts::new(self.restarts.clone(), 0)?;
         let seed = self.seed.unwrap_or_else(id::seed);
         let branches = Arc::new(Branches::default());
-        let root = root(&branches, self.on_escalation).seed(seed);
+        let root = root(&branches, self.runs_at_once, self.on_escalation).seed(seed);
         let started = match self.parent {
             Some(parent) => root.start_linked(parent).await,
             None => root.start().await,

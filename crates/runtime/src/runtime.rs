@@ -125,7 +125,8 @@ impl Runtime {
         }
     }
 
-    /// Starts a run and returns at once. The run lives until its outcome.
+    /// Starts a run and returns. The run lives until its outcome. Where as many runs are under way
+    /// as [may be](RuntimeBuilder::runs_at_once), it waits for a place.
     ///
     /// # Errors
     /// [`SubmitError`], when the agent cannot run or the runtime has stopped. Nothing was started.
@@ -244,10 +245,13 @@ impl Runtime {
             parent_span: Span::current(),
         };
         let submitted = settings.clock.now();
-        let runs = self.inner.branches.runs.cell().ok_or(SubmitError::Stopped)?;
-        let (actor, _) = Actor::spawn_linked(None, OrchestratorActor, args, runs)
+        let runs = self.inner.branches.runs.now().ok_or(SubmitError::Stopped)?;
+        let place = runs.places.acquire().await.map_err(|_| SubmitError::Stopped)?;
+        let (actor, _) = Actor::spawn_linked(None, OrchestratorActor, args, runs.cell.clone())
             .await
             .map_err(|_| SubmitError::Stopped)?;
+        // The branch gives the place back when it has taken note of the run's end.
+        place.forget();
         Ok(RunHandle { id: run, actor, outcome: receiver, clock: Arc::clone(&settings.clock), submitted })
     }
 

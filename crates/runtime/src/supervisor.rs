@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use tokio::sync::Semaphore;
 
 use crate::guarded::panic_text;
 use crate::orchestrator::Escalation;
@@ -27,6 +28,9 @@ pub(crate) type OnEscalation = Arc<dyn Fn(&Escalation) + Send + Sync>;
 pub(crate) struct BranchSupervisor {
     pub(crate) name: &'static str,
     pub(crate) on_escalation: Option<OnEscalation>,
+    /// A place comes back when the end of a child has been taken note of, not before: so the ends
+    /// that wait in the mailbox are never more than there are places.
+    places: Arc<Semaphore>,
 }
 
 /// A branch is told nothing: it only listens to its children's ends.
@@ -47,7 +51,15 @@ impl Actor for BranchSupervisor {
         event: SupervisionEvent,
         (): &mut (),
     ) -> Result<(), ActorProcessingErr> {
-        let SupervisionEvent::ActorFailed(_, error) = event else { return Ok(()) };
+        let error = match event {
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => return Ok(()),
+            SupervisionEvent::ActorTerminated(..) => {
+                self.places.add_permits(1);
+                return Ok(());
+            }
+            SupervisionEvent::ActorFailed(_, error) => error,
+        };
+        self.places.add_permits(1);
         if let Some(escalation) = error.downcast_ref::<Escalation>() {
             tracing::info!(run = %escalation.run, reason = escalation.reason.name(), "run escalated");
             if let Some(tell) = &self.on_escalation
@@ -72,18 +84,31 @@ pub(crate) struct Branches {
 
 #[derive(Default)]
 pub(crate) struct Branch {
-    cell: RwLock<Option<ActorCell>>,
+    now: RwLock<Option<Incarnation>>,
     starts: AtomicU64,
+}
+
+/// One life of a branch.
+#[derive(Clone)]
+pub(crate) struct Incarnation {
+    pub(crate) cell: ActorCell,
+    /// One for each child; whoever starts one takes it and does not give it back.
+    pub(crate) places: Arc<Semaphore>,
 }
 
 impl Branch {
     /// Its actor; none before the first start.
     pub(crate) fn cell(&self) -> Option<ActorCell> {
-        self.cell.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.now().map(|incarnation| incarnation.cell)
     }
 
-    fn started(&self, cell: ActorCell) {
-        *self.cell.write().unwrap_or_else(PoisonError::into_inner) = Some(cell);
+    /// Its actor and the places on it; none before the first start.
+    pub(crate) fn now(&self) -> Option<Incarnation> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn started(&self, incarnation: Incarnation) {
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Some(incarnation);
         self.starts.fetch_add(1, Ordering::Release);
     }
 }
@@ -96,15 +121,20 @@ impl Branches {
 }
 
 /// The top: a branch that breaks takes those that need it along, and all start again, empty.
-pub(crate) fn root(branches: &Arc<Branches>, on_escalation: Option<OnEscalation>) -> SupervisorBuilder {
+pub(crate) fn root(
+    branches: &Arc<Branches>,
+    runs_at_once: usize,
+    on_escalation: Option<OnEscalation>,
+) -> SupervisorBuilder {
     let spec = |name, branch: fn(&Branches) -> &Branch, on_escalation: Option<OnEscalation>| {
         let branches = Arc::clone(branches);
         ChildSpec::new(name, move |root| {
             let (branches, on_escalation) = (Arc::clone(&branches), on_escalation.clone());
             async move {
-                let supervisor = BranchSupervisor { name, on_escalation };
+                let places = Arc::new(Semaphore::new(runs_at_once));
+                let supervisor = BranchSupervisor { name, on_escalation, places: Arc::clone(&places) };
                 let started = Actor::spawn_linked(None, supervisor, (), root).await?;
-                branch(&branches).started(started.0.get_cell());
+                branch(&branches).started(Incarnation { cell: started.0.get_cell(), places });
                 Ok::<_, SpawnErr>(started)
             }
         })

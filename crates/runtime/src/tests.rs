@@ -433,6 +433,35 @@ async fn after_shutdown_runs_are_refused_and_those_under_way_end_cancelled() {
     assert_eq!(runtime.run(&agent, "more").await.reason.to_string(), "internal: runtime_stopped");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_more_than_may_be_under_way_waits_for_a_place() {
+    let tool = FaultyTool::builder("find")
+        .effect(Effect::ReadOnly)
+        .resilience(|policy| policy.retry.max_attempts = 1)
+        .behave(|_, _| Behaviour::Fail(Failure::gone("Closed.")).after(Duration::from_secs(5)));
+    let runtime = Runtime::builder()
+        .model(calls_then_done(&["find"]))
+        .runs_at_once(2.try_into().unwrap())
+        .build()
+        .await
+        .unwrap();
+    let agent = Agent::new("a").tool(tool.clone());
+    let runs: Vec<_> = (0..6)
+        .map(|_| {
+            let (runtime, agent) = (runtime.clone(), agent.clone());
+            tokio::spawn(async move { runtime.run(&agent, "go").await })
+        })
+        .collect();
+    for run in runs {
+        assert_eq!(
+            run.await.unwrap().reason.name(),
+            "tool_terminal",
+            "a place comes back from a failed run too"
+        );
+    }
+    assert_eq!((tool.invocations(), tool.max_running()), (6, 2));
+}
+
 #[tokio::test]
 async fn nothing_is_left_behind() {
     let before = LeakCheck::snapshot().unwrap();
