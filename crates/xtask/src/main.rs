@@ -26,6 +26,8 @@ Commands:
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
          measure agents on this runtime against a loop written by hand
+  soak [--seconds N]
+         ten times the load for ten minutes, then nothing may be left behind
 ";
 
 fn main() -> ExitCode {
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
         ["statements"] => tidy::write_statements(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
-        ["bench", words @ ..] => bench::run(words),
+        [program @ ("bench" | "soak"), words @ ..] => bench::run(program, words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
