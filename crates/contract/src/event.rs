@@ -24,6 +24,9 @@ pub enum RunEvent {
     ModelReplied {
         /// The turn.
         turn: u32,
+        /// Which of the agent's models: 0 is its own, 1 its first fallback, and so on.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model: u32,
         /// What it said.
         reply: ModelReply,
         /// Attempts made.
@@ -33,6 +36,9 @@ pub enum RunEvent {
     ModelFailed {
         /// The turn.
         turn: u32,
+        /// Which of the agent's models, as for a reply.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model: u32,
         /// The last failure.
         failure: Failure,
         /// Attempts made.
@@ -68,6 +74,17 @@ pub struct CallRecord {
     pub waited: Duration,
     /// Why there was no further attempt, where one was possible.
     pub stopped_by: Option<StoppedBy>,
+    /// How long the tool takes no calls from now on, where it is out of service and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_for: Option<Duration>,
+    /// The fallback that was called in place of the tool; none for the tool itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// The value or the failure of one tool call.

@@ -17,6 +17,7 @@ mod limits;
 mod model;
 mod outcome;
 mod progress;
+mod status;
 mod tool;
 mod unit;
 
@@ -34,6 +35,10 @@ pub use model::{
 };
 pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy};
+pub use status::{
+    BreakerStatus, BreakerSwitch, Counters, DependencyKind, PastFailure, ServiceState, ToolChange, ToolEvent,
+    ToolStatus,
+};
 pub use tool::{
     BreakerPolicy, BudgetPolicy, CancelSignal, Effect, NeverCancelled, OnExhausted, ResiliencePolicy,
     RetryPolicy, Tool, ToolCall, ToolCtx, ToolOutput, ToolSpec, ToolSpecError,

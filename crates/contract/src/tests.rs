@@ -33,6 +33,8 @@ fn events_survive_the_journal() {
             attempts: 3,
             waited: Duration::from_millis(1500),
             stopped_by: Some(StoppedBy::MaxAttempts),
+            out_for: Some(Duration::from_secs(5)),
+            by: Some("other".into()),
         },
     };
     let text = serde_json::to_string(&event).unwrap();

@@ -150,6 +150,14 @@ impl Default for BudgetPolicy {
     }
 }
 
+impl BudgetPolicy {
+    /// The defaults for all dependencies of a runtime together: 100 retries, +0.1 for each
+    /// success, +1 every second.
+    pub fn for_runtime() -> Self {
+        Self { capacity_milli: 100_000, per_success_milli: 100, refill_every: Duration::from_secs(1) }
+    }
+}
+
 /// Everything that bounds the calls to one dependency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResiliencePolicy {
@@ -161,6 +169,9 @@ pub struct ResiliencePolicy {
     pub concurrency: u32,
     /// Calls that may wait for a place. Default 32; the next is refused as `overloaded`.
     pub waiting: u32,
+    /// Attempts that were stopped and whose code goes on all the same: with more than this, no
+    /// further attempt is started until some of them end. Default 4.
+    pub abandoned_max: u32,
     /// Retries.
     pub retry: RetryPolicy,
     /// The breaker.
@@ -176,6 +187,7 @@ impl Default for ResiliencePolicy {
             deadline: Duration::from_secs(60),
             concurrency: 8,
             waiting: 32,
+            abandoned_max: 4,
             retry: RetryPolicy::default(),
             breaker: BreakerPolicy::default(),
             budget: BudgetPolicy::default(),
@@ -209,6 +221,8 @@ pub struct ToolSpec {
     pub effect: Effect,
     /// What a run does when the tool stays broken.
     pub on_exhausted: OnExhausted,
+    /// The tool that is asked in its place when it is exhausted or down, with the same arguments.
+    pub fallback: Option<Arc<str>>,
     /// Asked again and again on purpose: identical successes are not a loop.
     pub polling: bool,
     /// Longest text of a success that the model is shown, in bytes. Default 32 KiB.
@@ -259,6 +273,7 @@ impl ToolSpec {
             parameters: Arc::new(parameters),
             effect: Effect::Once,
             on_exhausted: OnExhausted::EndRun,
+            fallback: None,
             polling: false,
             output_bytes_max: 32 * 1024,
             resilience: ResiliencePolicy::default(),

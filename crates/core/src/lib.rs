@@ -12,6 +12,7 @@ pub mod observation;
 pub mod prose;
 pub mod redact;
 pub mod resilience;
+pub mod revival;
 pub mod run;
 pub mod supervision;
 pub mod toolbox;

@@ -117,6 +117,13 @@ impl FnTool {
         self.with(|spec| spec.on_exhausted = end)
     }
 
+    /// Names the tool of the agent that is asked in its place, with the same arguments, when it is
+    /// exhausted or down. Never for a call that may have happened, unless that does no harm.
+    #[must_use]
+    pub fn fallback(self, tool: impl Into<Arc<str>>) -> Self {
+        self.with(|spec| spec.fallback = Some(tool.into()))
+    }
+
     /// Bounds one attempt. Default 30 s. A longer time than the deadline moves the deadline to it.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {

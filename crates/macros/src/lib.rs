@@ -90,6 +90,7 @@ use proc_macro::TokenStream;
 /// | `concurrency` | attempts in flight at once, over all runs | 8 |
 /// | `waiting` | calls that may wait for a place | 32 |
 /// | `attempts` | attempts in all, the first included | 3 |
+/// | `fallback` | the tool that is asked in its place when it is exhausted or down | none |
 /// | `polling` | `true` where identical successes are no loop | `false` |
 /// | `output_bytes_max` | longest success the model is shown, in bytes | 32,768 |
 ///

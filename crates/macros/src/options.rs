@@ -29,6 +29,8 @@ enum Kind {
     /// A whole number from this one up to `u32::MAX`.
     Count(u32),
     Switch,
+    /// The name of another tool.
+    Name,
 }
 
 const EFFECTS: &[(&str, &str)] = &[
@@ -51,6 +53,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("concurrency", Kind::Count(1)),
     ("waiting", Kind::Count(0)),
     ("attempts", Kind::Count(1)),
+    ("fallback", Kind::Name),
     ("polling", Kind::Switch),
     ("output_bytes_max", Kind::Count(1)),
 ];
@@ -157,6 +160,9 @@ impl Kind {
                 }
                 Ok(_) | Err(_) => Err(wrong()),
             },
+            (Self::Name, Lit::Str(name)) if !name.value().trim().is_empty() => {
+                Ok(Value::Tokens(quote!(#name)))
+            }
             (Self::Switch, Lit::Bool(switch)) => Ok(Value::Tokens(quote!(#switch))),
             _ => Err(wrong()),
         }
@@ -175,6 +181,7 @@ fn expected(key: &str, kind: &Kind) -> String {
             format!("a length like `{key} = \"5s\"`, in whole `ms`, `s`, `m` or `h`, and not zero")
         }
         Kind::Count(least) => format!("a whole number from {least} to {}, like `{key} = 8`", u32::MAX),
+        Kind::Name => format!("the name of another tool, like `{key} = \"archive\"`"),
         Kind::Switch => format!("`{key} = true` or `{key} = false`"),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{AgentSpec, Model, PanicPolicy, RunLimits, Tool};
+use dauntless_contract::{AgentSpec, Bucket, Model, PanicPolicy, RunLimits, Tool};
 use dauntless_core::toolbox::{Quarantined, Toolbox};
 
 /// A named role: instructions, tools, and optionally a model and limits of its own.
@@ -20,6 +20,7 @@ struct Inner {
     spec: AgentSpec,
     tools: Vec<Arc<dyn Tool>>,
     model: Option<Arc<dyn Model>>,
+    fallbacks: Vec<(Arc<dyn Model>, Vec<Bucket>)>,
     limits: Option<RunLimits>,
 }
 
@@ -27,7 +28,15 @@ impl Agent {
     /// An agent without instructions and tools.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         let spec = AgentSpec { name: name.into(), instructions: "".into(), on_panic: PanicPolicy::default() };
-        Self { inner: Arc::new(Inner { spec, tools: Vec::new(), model: None, limits: None }) }
+        Self {
+            inner: Arc::new(Inner {
+                spec,
+                tools: Vec::new(),
+                model: None,
+                fallbacks: Vec::new(),
+                limits: None,
+            }),
+        }
     }
 
     /// What the model is told before anything else.
@@ -61,6 +70,17 @@ impl Agent {
     #[must_use]
     pub fn shared_model(mut self, model: Arc<dyn Model>) -> Self {
         Arc::make_mut(&mut self.inner).model = Some(model);
+        self
+    }
+
+    /// A model that is asked when the one before it failed in one of these ways, all its tries used
+    /// up. May be given several times; each turn starts with the first model again.
+    ///
+    /// [`Bucket::Transient`], [`Bucket::Terminal`] and [`Bucket::Harness`] (its breaker is open) are
+    /// the usual ones; [`Bucket::ModelMistake`] holds a conversation that is too large for a model.
+    #[must_use]
+    pub fn fallback_model(mut self, model: Arc<dyn Model>, on: impl IntoIterator<Item = Bucket>) -> Self {
+        Arc::make_mut(&mut self.inner).fallbacks.push((model, on.into_iter().collect()));
         self
     }
 
@@ -102,6 +122,10 @@ impl Agent {
 
     pub(crate) fn own_model(&self) -> Option<&Arc<dyn Model>> {
         self.inner.model.as_ref()
+    }
+
+    pub(crate) fn fallbacks(&self) -> &[(Arc<dyn Model>, Vec<Bucket>)] {
+        &self.inner.fallbacks
     }
 
     pub(crate) fn own_limits(&self) -> Option<&RunLimits> {

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::{Clock, Journal, Model, RunLimits};
+use dauntless_contract::{BudgetPolicy, Clock, Journal, Model, RunLimits};
 use dauntless_core::redact::Redactor;
+use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::supervision::{RestartPolicy, Restarts};
 use ractor::{Actor, ActorCell};
 
 use crate::agent::Agent;
 use crate::clock::SystemClock;
 use crate::error::BuildError;
+use crate::events::ToolNews;
+use crate::guarded::RuntimeBudget;
 use crate::id;
 use crate::orchestrator::Escalation;
 use crate::runtime::{Runtime, Settings};
@@ -25,6 +28,8 @@ pub struct RuntimeBuilder {
     secrets: Vec<String>,
     patterns: Vec<String>,
     restarts: RestartPolicy,
+    revival: RevivalPolicy,
+    budget: BudgetPolicy,
     seed: Option<u64>,
     agents: Vec<Agent>,
     on_escalation: Option<OnEscalation>,
@@ -41,6 +46,8 @@ impl RuntimeBuilder {
             secrets: Vec::new(),
             patterns: Vec::new(),
             restarts: RestartPolicy::default(),
+            revival: RevivalPolicy::default(),
+            budget: BudgetPolicy::for_runtime(),
             seed: None,
             agents: Vec::new(),
             on_escalation: None,
@@ -95,6 +102,19 @@ impl RuntimeBuilder {
         self
     }
 
+    /// When a tool that was taken out of service is started afresh.
+    pub const fn revival(mut self, revival: RevivalPolicy) -> Self {
+        self.revival = revival;
+        self
+    }
+
+    /// How many retries all tools and models may be sent together. Each has a budget of its own
+    /// besides, and a retry needs both. Default [`BudgetPolicy::for_runtime`].
+    pub const fn retry_budget(mut self, policy: BudgetPolicy) -> Self {
+        self.budget = policy;
+        self
+    }
+
     /// Seeds every jitter, so that a run under a paused clock repeats exactly.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -143,6 +163,9 @@ impl RuntimeBuilder {
             journal: self.journal,
             redactor,
             restarts: self.restarts,
+            revival: self.revival,
+            news: ToolNews::new(),
+            budget: Arc::new(RuntimeBudget::new(&self.budget)),
             seed: self.seed.unwrap_or_else(id::seed),
         };
         let runtime = Runtime::new(root, branches, config);

@@ -49,15 +49,7 @@ pub(crate) async fn call(
     arguments: &str,
     mut see: impl FnMut(&Progress),
 ) -> Result<CallByHand, SubmitError> {
-    let Some(tool) = crew.tools.get(name) else {
-        let mut known: Vec<&str> = crew.tools.keys().map(|name| &**name).collect();
-        known.sort_unstable();
-        return Err(SubmitError::NoSuchTool {
-            agent: Arc::clone(&crew.spec.agent.name),
-            tool: name.to_owned(),
-            known: known.join(", "),
-        });
-    };
+    let tool = crew.tool(name)?;
     let spec = Arc::clone(tool.port().tool.spec());
     let raw = RawCall { id: "by-hand".into(), name: name.into(), arguments: arguments.into(), garbled: None };
     let arguments = match crew.spec.toolbox.admit(&raw, None) {
@@ -68,6 +60,8 @@ pub(crate) async fn call(
                 attempts: 0,
                 waited: Duration::ZERO,
                 stopped_by: Some(StoppedBy::Permanent),
+                out_for: None,
+                by: None,
             };
             return Ok(CallByHand::new(record, &spec));
         }
@@ -85,21 +79,19 @@ pub(crate) async fn call(
         deadline: Timestamp::MAX,
         watch,
         span: telemetry::tool_span(&Span::current(), CALL, name, spec.effect),
-        reply: ReplySlot::new(move |end| {
-            let _ = reply.send(end);
-        }),
+        reply: ReplySlot::new(tool.name(), reply),
     };
     let ticket = tool.submit(clock.now(), job);
     let _guard = CancelOnDrop { tool, ticket };
     loop {
         tokio::select! {
             biased;
-            Some(progress) = events.recv() => see(&progress),
+            Some(progress) = events.next() => see(&progress),
             end = &mut ended => {
-                let CallEnd { result, attempts, waited, stopped_by } =
+                let CallEnd { result, attempts, waited, stopped_by, out_for } =
                     end.map_err(|_| SubmitError::Stopped)?;
                 let verdict = result.map_or_else(CallVerdict::Failed, CallVerdict::Succeeded);
-                let record = CallRecord { verdict, attempts, waited, stopped_by };
+                let record = CallRecord { verdict, attempts, waited, stopped_by, out_for, by: None };
                 return Ok(CallByHand::new(record, &spec));
             }
         }

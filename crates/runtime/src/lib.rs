@@ -5,8 +5,8 @@
 //! run ends is `dauntless-core`'s, what a provider's answer means is an adapter's.
 //!
 //! ```text
-//! root ─┬─ tools ──── one small supervisor per tool ──── the tool's actor ── a task per attempt
-//!       ├─ models ─── one small supervisor per model ─── the model's actor ── a task per attempt
+//! root ─┬─ tools ──── a keeper per tool ──── its supervisor ──── its actor ── a task per attempt
+//!       ├─ models ─── a keeper per model ─── its supervisor ──── its actor ── a task per attempt
 //!       └─ runs ───── one orchestrator per run, which owns its conversation
 //! ```
 
@@ -15,6 +15,7 @@ mod builder;
 mod by_hand;
 mod clock;
 mod error;
+mod events;
 mod guarded;
 mod id;
 mod orchestrator;
@@ -30,11 +31,13 @@ pub use builder::RuntimeBuilder;
 pub use by_hand::CallByHand;
 pub use clock::SystemClock;
 pub use error::{BuildError, SubmitError};
+pub use events::{Lagged, ToolEvents};
 pub use orchestrator::Escalation;
 pub use run::{Canceller, RunHandle, RunStream};
 pub use runtime::Runtime;
 
 pub use dauntless_core::redact::RedactError;
+pub use dauntless_core::revival::RevivalPolicy;
 pub use dauntless_core::supervision::{RestartPolicy, UnreachableLimit};
 pub use dauntless_core::toolbox::Quarantined;
 

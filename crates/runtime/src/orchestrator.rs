@@ -10,13 +10,14 @@ use dauntless_contract::{
 };
 use dauntless_core::resilience::CallEnd;
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Span;
 
 use crate::clock::sleep_until;
-use crate::guarded::{GuardedHandle, Job, JobTicket, ReplySlot};
+use crate::error::SubmitError;
+use crate::guarded::{Caller, GuardedHandle, Job, JobTicket, ReplySlot};
 use crate::ports::{ModelJob, ModelPort, ToolPort, ToolRequest};
 use crate::telemetry;
 use crate::watch::Watch;
@@ -25,8 +26,27 @@ use crate::watch::Watch;
 pub(crate) struct Crew {
     pub(crate) spec: Arc<RunSpec>,
     pub(crate) tools: HashMap<Arc<str>, GuardedHandle<ToolPort>>,
-    pub(crate) model: GuardedHandle<ModelPort>,
+    /// Its own model first, then the fallbacks in order.
+    pub(crate) models: Vec<GuardedHandle<ModelPort>>,
     pub(crate) nothing: Arc<[Arc<ToolSpec>]>,
+}
+
+impl Crew {
+    /// The tool of this name.
+    ///
+    /// # Errors
+    /// [`SubmitError::NoSuchTool`], with the names there are.
+    pub(crate) fn tool(&self, name: &str) -> Result<&GuardedHandle<ToolPort>, SubmitError> {
+        self.tools.get(name).ok_or_else(|| {
+            let mut known: Vec<&str> = self.tools.keys().map(|name| &**name).collect();
+            known.sort_unstable();
+            SubmitError::NoSuchTool {
+                agent: Arc::clone(&self.spec.agent.name),
+                tool: name.to_owned(),
+                known: known.join(", "),
+            }
+        })
+    }
 }
 
 /// A run that ended for a reason nobody in it could do anything about.
@@ -64,10 +84,56 @@ pub(crate) struct RunArgs {
 
 pub(crate) enum RunMsg {
     Start,
-    ModelEnded { turn: u32, end: CallEnd<ModelReply> },
-    CallEnded { call: CallKey, end: CallEnd<ToolOutput> },
+    ModelEnded { asked: ModelAsked, end: CallEnd<ModelReply> },
+    CallEnded { asked: CallAsked, end: CallEnd<ToolOutput> },
     Timer(RunTimer),
     Cancel { by: Arc<str> },
+}
+
+/// The run, as the one who waits for an answer.
+struct Asker<K> {
+    me: ActorRef<RunMsg>,
+    asked: K,
+}
+
+impl<K> Asker<K> {
+    fn is_gone(&self) -> bool {
+        matches!(self.me.get_status(), ActorStatus::Stopping | ActorStatus::Stopped)
+    }
+}
+
+/// Which model call of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct ModelAsked {
+    turn: u32,
+    model: u32,
+}
+
+/// Which tool call of a run, and the fallback it went to, if it did.
+#[derive(Clone)]
+pub(crate) struct CallAsked {
+    call: CallKey,
+    by: Option<Arc<str>>,
+}
+
+impl Caller<CallEnd<ModelReply>> for Asker<ModelAsked> {
+    fn take(self: Box<Self>, end: CallEnd<ModelReply>) {
+        let _ = self.me.send_message(RunMsg::ModelEnded { asked: self.asked, end });
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone()
+    }
+}
+
+impl Caller<CallEnd<ToolOutput>> for Asker<CallAsked> {
+    fn take(self: Box<Self>, end: CallEnd<ToolOutput>) {
+        let _ = self.me.send_message(RunMsg::CallEnded { asked: self.asked, end });
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone()
+    }
 }
 
 pub(crate) struct RunShell {
@@ -79,7 +145,7 @@ pub(crate) struct RunShell {
     watch: Watch,
     start: Option<RunEvent>,
     outcome: Option<oneshot::Sender<Outcome>>,
-    model: Option<JobTicket>,
+    model: Option<(GuardedHandle<ModelPort>, JobTicket)>,
     calls: HashMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
     timers: Vec<AbortHandle>,
     span: Span,
@@ -98,8 +164,8 @@ impl Drop for RunShell {
             timer.abort();
         }
         // An orchestrator that dies leaves no call running that a repetition could redo.
-        if let Some(ticket) = self.model.take() {
-            self.crew.model.cancel(ticket, CancelReach::Running);
+        if let Some((model, ticket)) = self.model.take() {
+            model.cancel(ticket, CancelReach::Running);
         }
         for (tool, ticket) in self.calls.values() {
             tool.cancel(*ticket, CancelReach::Running);
@@ -161,21 +227,23 @@ impl RunShell {
     fn event(&mut self, msg: RunMsg) -> Option<RunEvent> {
         Some(match msg {
             RunMsg::Start => self.start.take()?,
-            RunMsg::ModelEnded { turn, end } => {
+            RunMsg::ModelEnded { asked: ModelAsked { turn, model }, end } => {
                 self.model = None;
+                let attempts = end.attempts;
                 match end.result {
-                    Ok(reply) => RunEvent::ModelReplied { turn, reply, attempts: end.attempts },
-                    Err(failure) => RunEvent::ModelFailed { turn, failure, attempts: end.attempts },
+                    Ok(reply) => RunEvent::ModelReplied { turn, model, reply, attempts },
+                    Err(failure) => RunEvent::ModelFailed { turn, model, failure, attempts },
                 }
             }
-            RunMsg::CallEnded { call, end } => {
+            RunMsg::CallEnded { asked: CallAsked { call, by }, end } => {
                 self.calls.remove(&call);
-                let CallEnd { result, attempts, waited, stopped_by } = end;
+                let CallEnd { result, attempts, waited, stopped_by, out_for } = end;
                 let verdict = match result {
                     Ok(output) => CallVerdict::Succeeded(output),
                     Err(failure) => CallVerdict::Failed(failure),
                 };
-                RunEvent::CallEnded { call, record: CallRecord { verdict, attempts, waited, stopped_by } }
+                let record = CallRecord { verdict, attempts, waited, stopped_by, out_for, by };
+                RunEvent::CallEnded { call, record }
             }
             RunMsg::Timer(timer) => RunEvent::TimerFired { timer },
             RunMsg::Cancel { by } => RunEvent::CancelRequested { by },
@@ -197,9 +265,12 @@ impl RunShell {
 
     fn apply(&mut self, now: Timestamp, effect: RunEffect) {
         match effect {
-            RunEffect::CallModel { turn, offer, deadline } => self.call_model(now, turn, offer, deadline),
-            RunEffect::Dispatch { call, tool, arguments, deadline } => {
-                self.dispatch(now, call, &tool, arguments, deadline);
+            RunEffect::CallModel { turn, model, offer, deadline } => {
+                self.call_model(now, ModelAsked { turn, model }, &offer, deadline);
+            }
+            RunEffect::Dispatch { call, asked, tool, arguments, deadline } => {
+                let by = (asked != tool).then(|| Arc::clone(&tool));
+                self.dispatch(now, CallAsked { call, by }, &tool, arguments, deadline);
             }
             RunEffect::CancelCall { call, reach } => {
                 if let Some((tool, ticket)) = self.calls.get(&call) {
@@ -207,8 +278,8 @@ impl RunShell {
                 }
             }
             RunEffect::CancelModel { turn: _ } => {
-                if let Some(ticket) = self.model.take() {
-                    self.crew.model.cancel(ticket, CancelReach::Running);
+                if let Some((model, ticket)) = self.model.take() {
+                    model.cancel(ticket, CancelReach::Running);
                 }
             }
             RunEffect::StartTimer { timer, at } => {
@@ -221,42 +292,55 @@ impl RunShell {
             }
             // The watcher gets the end from the outcome itself, which cannot be lost.
             RunEffect::Report(Progress::RunEnded { .. }) | RunEffect::End => {}
-            RunEffect::Report(progress) => self.watch.tell(|| progress),
+            RunEffect::Report(progress) => {
+                if let Progress::CallEnded { tool, code: Some(code), .. } = &progress
+                    && let Some(tool) = self.crew.tools.get(tool)
+                {
+                    tool.policies().stats.observed(*code);
+                }
+                self.watch.tell(|| progress);
+            }
         }
     }
 
-    fn call_model(&mut self, now: Timestamp, turn: u32, offer: Offer, deadline: Timestamp) {
-        self.turn_span = telemetry::turn_span(&self.span, turn);
+    fn call_model(&mut self, now: Timestamp, asked: ModelAsked, offer: &Offer, deadline: Timestamp) {
+        let ModelAsked { turn, model } = asked;
+        if model == 0 {
+            self.turn_span = telemetry::turn_span(&self.span, turn);
+        }
+        let all = self.crew.spec.toolbox.offered();
         let tools = match offer {
-            Offer::All => self.crew.spec.toolbox.offered(),
-            Offer::Nothing => &self.crew.nothing,
+            Offer::All => Arc::clone(all),
+            Offer::Without(out) => all.iter().filter(|spec| !out.contains(&spec.name)).cloned().collect(),
+            Offer::Nothing => Arc::clone(&self.crew.nothing),
         };
-        let request = ModelRequest { history: Arc::clone(self.machine.history()), tools: Arc::clone(tools) };
-        let me = self.me.clone();
+        let number = usize::try_from(model).unwrap_or(usize::MAX);
+        let Some(model) = self.crew.models.get(number).cloned() else {
+            // The machine asks for no model that the crew was not built with.
+            return;
+        };
+        let request = ModelRequest { history: Arc::clone(self.machine.history()), tools };
         let job = Job {
             request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
             deadline,
             watch: self.watch.clone(),
-            span: telemetry::chat_span(&self.turn_span, &self.crew.spec.model),
-            reply: ReplySlot::new(move |end| {
-                let _ = me.send_message(RunMsg::ModelEnded { turn, end });
-            }),
+            span: telemetry::chat_span(&self.turn_span, model.port().model.spec()),
+            reply: ReplySlot::new(model.name(), Asker { me: self.me.clone(), asked }),
         };
-        self.model = Some(self.crew.model.submit(now, job));
+        let ticket = model.submit(now, job);
+        self.model = Some((model, ticket));
     }
 
     fn dispatch(
         &mut self,
         now: Timestamp,
-        call: CallKey,
+        asked: CallAsked,
         name: &Arc<str>,
         arguments: Json,
         deadline: Timestamp,
     ) {
-        let me = self.me.clone();
-        let reply = ReplySlot::new(move |end| {
-            let _ = me.send_message(RunMsg::CallEnded { call, end });
-        });
+        let call = asked.call;
+        let reply = ReplySlot::new(name, Asker { me: self.me.clone(), asked });
         let Some(tool) = self.crew.tools.get(name) else {
             // The toolbox offers only tools that have an actor; the slot answers should one not.
             return drop(reply);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    BoxFuture, CallKey, CancelSignal, Effect, Failure, Json, Model, ModelCtx, ModelReply, ModelRequest,
-    Progress, ResiliencePolicy, RunId, TextSink, Tool, ToolCtx, ToolOutput,
+    BoxFuture, CallKey, CancelSignal, DependencyKind, Effect, Failure, Json, Model, ModelCtx, ModelReply,
+    ModelRequest, Progress, ResiliencePolicy, RunId, TextSink, Tool, ToolCtx, ToolOutput,
 };
 use dauntless_core::redact::Redactor;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,8 @@ pub(crate) struct ToolRequest {
 }
 
 impl Port for ToolPort {
+    const KIND: DependencyKind = DependencyKind::Tool;
+
     type Request = ToolRequest;
     type Reply = ToolOutput;
 
@@ -42,6 +44,14 @@ impl Port for ToolPort {
 
     fn effect(&self) -> Effect {
         self.tool.spec().effect
+    }
+
+    fn redact(&self, text: &str) -> Arc<str> {
+        self.redactor.text(text).into()
+    }
+
+    fn run(request: &ToolRequest) -> RunId {
+        request.run
     }
 
     async fn attempt(
@@ -101,6 +111,8 @@ pub(crate) struct ModelJob {
 }
 
 impl Port for ModelPort {
+    const KIND: DependencyKind = DependencyKind::Model;
+
     type Request = ModelJob;
     type Reply = ModelReply;
 
@@ -115,6 +127,14 @@ impl Port for ModelPort {
     /// Asking again costs tokens and changes nothing else.
     fn effect(&self) -> Effect {
         Effect::ReadOnly
+    }
+
+    fn redact(&self, text: &str) -> Arc<str> {
+        self.redactor.text(text).into()
+    }
+
+    fn run(request: &ModelJob) -> RunId {
+        request.run
     }
 
     async fn attempt(

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use dauntless_contract::{Clock, Outcome, Progress, RunId, RunTotals, StopReason, Timestamp};
 use ractor::ActorRef;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::orchestrator::RunMsg;
+use crate::watch::Watched;
 
 /// A submitted run. It lives until its outcome, not until this is dropped.
 pub struct RunHandle {
@@ -62,7 +63,7 @@ impl Canceller {
 pub struct RunStream {
     pub(crate) handle: Option<RunHandle>,
     pub(crate) ending: Option<Outcome>,
-    pub(crate) events: mpsc::Receiver<Progress>,
+    pub(crate) events: Watched,
     pub(crate) canceller: Canceller,
     pub(crate) id: RunId,
 }
@@ -86,15 +87,13 @@ impl RunStream {
         loop {
             if self.ending.is_some() {
                 // What was told before the end comes before it; stragglers of late attempts do not.
-                return match self.events.try_recv() {
-                    Ok(progress) => Some(progress),
-                    Err(_) => self.ending.take().map(|outcome| Progress::RunEnded { outcome }),
-                };
+                let rest = self.events.rest();
+                return rest.or_else(|| self.ending.take().map(|outcome| Progress::RunEnded { outcome }));
             }
             let handle = self.handle.as_mut()?;
             tokio::select! {
                 biased;
-                Some(progress) = self.events.recv() => return Some(progress),
+                Some(progress) = self.events.next() => return Some(progress),
                 outcome = &mut handle.outcome => {
                     let lost = || lost(handle.id, handle.clock.now(), handle.submitted);
                     self.ending = Some(outcome.unwrap_or_else(|_| lost()));

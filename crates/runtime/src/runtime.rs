@@ -6,11 +6,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals, StopReason, Tool,
+    BreakerSwitch, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals, StopReason, Tool,
+    ToolStatus,
 };
 use dauntless_core::redact::Redactor;
-use dauntless_core::run::RunSpec;
-use dauntless_core::supervision::{RestartPolicy, Restarts};
+use dauntless_core::revival::RevivalPolicy;
+use dauntless_core::run::{ModelFallback, RunSpec};
+use dauntless_core::supervision::RestartPolicy;
 use ractor::{Actor, ActorCell, ActorRef};
 use tokio::sync::{Mutex, oneshot};
 use tracing::Span;
@@ -19,7 +21,8 @@ use crate::agent::Agent;
 use crate::builder::RuntimeBuilder;
 use crate::by_hand::{self, CallByHand};
 use crate::error::{BuildError, SubmitError};
-use crate::guarded::{GuardedHandle, GuardedSupervisor, Port, SupervisorArgs};
+use crate::events::{ToolEvents, ToolNews};
+use crate::guarded::{GuardedHandle, Keeper, KeeperArgs, Port, RuntimeBudget, Surroundings};
 use crate::id;
 use crate::orchestrator::{Crew, OrchestratorActor, RunArgs, RunMsg};
 use crate::ports::{ModelPort, ToolPort};
@@ -60,6 +63,9 @@ pub(crate) struct Settings {
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) redactor: Redactor,
     pub(crate) restarts: RestartPolicy,
+    pub(crate) revival: RevivalPolicy,
+    pub(crate) budget: Arc<RuntimeBudget>,
+    pub(crate) news: ToolNews,
     pub(crate) seed: u64,
 }
 
@@ -153,6 +159,42 @@ impl Runtime {
         by_hand::call(&crew, &*self.inner.config.clock, tool, arguments, see).await
     }
 
+    /// Follows what changes about tools and models, from now on: breakers, crashes, what goes down
+    /// and comes back.
+    pub fn tool_events(&self) -> ToolEvents {
+        self.inner.config.news.subscribe()
+    }
+
+    /// How one tool of an agent stands.
+    ///
+    /// # Errors
+    /// [`SubmitError`], when the agent cannot run or has no such tool.
+    pub async fn tool_status(&self, agent: &Agent, tool: &str) -> Result<ToolStatus, SubmitError> {
+        Ok(self.crew(agent).await?.tool(tool)?.picture())
+    }
+
+    /// How every tool and every model that was started stands, tools first.
+    pub async fn statuses(&self) -> Vec<ToolStatus> {
+        let Dependencies { tools, models } = &*self.inner.dependencies.lock().await;
+        let tools = tools.iter().map(|(_, handle)| handle.picture());
+        tools.chain(models.iter().map(|(_, handle)| handle.picture())).collect()
+    }
+
+    /// Opens, closes or resets the breaker of a tool by hand. It holds for all agents and runs that
+    /// share the tool.
+    ///
+    /// # Errors
+    /// [`SubmitError`], when the agent cannot run or has no such tool.
+    pub async fn switch_breaker(
+        &self,
+        agent: &Agent,
+        tool: &str,
+        switch: BreakerSwitch,
+    ) -> Result<(), SubmitError> {
+        self.crew(agent).await?.tool(tool)?.switch(switch);
+        Ok(())
+    }
+
     /// Stops taking runs, ends those under way as `cancelled` and takes the tree down, within a time.
     pub async fn shutdown(&self, within: Duration) {
         self.inner.stopping.store(true, Ordering::Relaxed);
@@ -224,15 +266,22 @@ impl Runtime {
             let handle = self.tool(tool, &mut dependencies).await?;
             tools.insert(Arc::clone(&tool.spec().name), handle);
         }
+        let mut models = vec![self.model(model, &mut dependencies).await?];
+        let mut fallbacks = Vec::new();
+        for (model, on) in agent.fallbacks() {
+            models.push(self.model(model, &mut dependencies).await?);
+            fallbacks.push(ModelFallback { model: Arc::clone(model.spec()), on: on.clone() });
+        }
         let crew = Arc::new(Crew {
             spec: Arc::new(RunSpec {
                 agent: agent.spec().clone(),
                 toolbox,
                 model: Arc::clone(model.spec()),
+                fallbacks,
                 redactor: settings.redactor.clone(),
             }),
             tools,
-            model: self.model(model, &mut dependencies).await?,
+            models,
             nothing: Arc::new([]),
         });
         // The agent itself is kept, so that its identity is not given to another.
@@ -277,14 +326,20 @@ impl Runtime {
         seed: u64,
         branch: ActorCell,
     ) -> Result<GuardedHandle<P>, BuildError> {
-        let handle = GuardedHandle::new(Arc::new(port), seed);
-        let args = SupervisorArgs {
+        let settings = &self.inner.config;
+        let around = Surroundings {
+            clock: Arc::clone(&settings.clock),
+            budget: Arc::clone(&settings.budget),
+            news: settings.news.clone(),
+        };
+        let handle = GuardedHandle::new(Arc::new(port), around, seed);
+        let args = KeeperArgs {
             handle: handle.clone(),
-            clock: Arc::clone(&self.inner.config.clock),
-            restarts: Restarts::new(self.inner.config.restarts.clone(), seed)?,
+            restarts: settings.restarts.clone(),
+            revival: settings.revival.clone(),
             seed,
         };
-        Actor::spawn_linked(None, GuardedSupervisor::<P>::new(), args, branch)
+        Actor::spawn_linked(None, Keeper::<P>::new(), args, branch)
             .await
             .map_err(|error| BuildError::Start(error.to_string()))?;
         Ok(handle)

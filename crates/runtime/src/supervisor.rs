@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 
-use crate::guarded::GaveUp;
 use crate::orchestrator::Escalation;
 
 /// Called with each run that ended for a reason nobody in it could do anything about.
@@ -49,8 +48,6 @@ impl Actor for BranchSupervisor {
             if let Some(tell) = &self.on_escalation {
                 tell(escalation);
             }
-        } else if let Some(gave_up) = error.downcast_ref::<GaveUp>() {
-            tracing::error!(branch = self.name, dependency = &*gave_up.name, "{gave_up}");
         } else {
             tracing::error!(branch = self.name, %error, "a child failed");
         }

@@ -11,6 +11,10 @@ use serde_json::json;
 
 use crate::{Agent, BuildError, Runtime};
 
+mod bench;
+mod fallbacks;
+mod guards;
+mod lifecycle;
 mod spans;
 
 /// One turn that calls each named tool once, then the answer.

@@ -16,14 +16,38 @@ pub(crate) struct Watch(Option<Arc<Queue>>);
 #[derive(Debug)]
 struct Queue {
     sender: mpsc::Sender<Progress>,
-    lost: AtomicU64,
+    lost: Arc<AtomicU64>,
+}
+
+/// The reading end.
+pub(crate) struct Watched {
+    receiver: mpsc::Receiver<Progress>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Watched {
+    /// The next event. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Progress> {
+        self.receiver.recv().await
+    }
+
+    /// What is there already; at the end of it, how much was lost since the last event.
+    pub(crate) fn rest(&mut self) -> Option<Progress> {
+        let lost = || Some(self.lost.swap(0, Ordering::Relaxed)).filter(|lost| *lost > 0);
+        match self.receiver.try_recv() {
+            Ok(progress) => Some(progress),
+            Err(_) => lost().map(|lost| Progress::Lagged { lost }),
+        }
+    }
 }
 
 impl Watch {
     /// A queue and its reading end.
-    pub(crate) fn open() -> (Self, mpsc::Receiver<Progress>) {
+    pub(crate) fn open() -> (Self, Watched) {
         let (sender, receiver) = mpsc::channel(QUEUE_EVENTS_MAX);
-        (Self(Some(Arc::new(Queue { sender, lost: AtomicU64::new(0) }))), receiver)
+        let lost = Arc::new(AtomicU64::new(0));
+        let queue = Queue { sender, lost: Arc::clone(&lost) };
+        (Self(Some(Arc::new(queue))), Watched { receiver, lost })
     }
 
     /// Whether anybody would see an event.

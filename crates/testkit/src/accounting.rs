@@ -43,7 +43,8 @@ pub struct CallAccounting {
 struct Account {
     call_id: Arc<str>,
     tool: Arc<str>,
-    started: Vec<u32>,
+    /// The attempts, each with the tool that made it: the one asked for, or a fallback.
+    started: Vec<(Arc<str>, u32)>,
     ended: u32,
 }
 
@@ -99,8 +100,8 @@ impl CallAccounting {
         }
         match event {
             Progress::CallAsked { call, call_id, tool, .. } => self.asked(*call, call_id, tool),
-            Progress::AttemptStarted { call, attempt, .. } => self.started(*call, *attempt),
-            Progress::AttemptFailed { call, attempt, .. } => self.failed(*call, *attempt),
+            Progress::AttemptStarted { call, tool, attempt } => self.started(*call, tool, *attempt),
+            Progress::AttemptFailed { call, tool, attempt, .. } => self.failed(*call, tool, *attempt),
             Progress::CallEnded { call, call_id, tool, attempts, .. } => {
                 self.ended_as_asked(*call, call_id, tool, *attempts);
             }
@@ -201,13 +202,13 @@ impl CallAccounting {
         self.accounts.entry(call).or_insert(account);
     }
 
-    fn started(&mut self, call: CallKey, attempt: u32) {
+    fn started(&mut self, call: CallKey, tool: &Arc<str>, attempt: u32) {
         let Some(account) = self.accounts.get_mut(&call) else {
             return self.problem(format!("attempt {attempt} of call {call} started, which nobody asked for"));
         };
         let late = account.ended > 0;
-        let repeated = account.started.last().is_some_and(|last| *last >= attempt);
-        account.started.push(attempt);
+        let repeated = account.started.iter().any(|(by, before)| by == tool && *before >= attempt);
+        account.started.push((Arc::clone(tool), attempt));
         if late {
             self.problem(format!("attempt {attempt} of call {call} started after its end"));
         }
@@ -216,8 +217,9 @@ impl CallAccounting {
         }
     }
 
-    fn failed(&mut self, call: CallKey, attempt: u32) {
-        if !self.accounts.get(&call).is_some_and(|account| account.started.contains(&attempt)) {
+    fn failed(&mut self, call: CallKey, tool: &Arc<str>, attempt: u32) {
+        let is_it = |(by, started): &(Arc<str>, u32)| by == tool && *started == attempt;
+        if !self.accounts.get(&call).is_some_and(|account| account.started.iter().any(is_it)) {
             self.problem(format!("attempt {attempt} of call {call} failed and never started"));
         }
     }

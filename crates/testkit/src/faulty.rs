@@ -138,6 +138,13 @@ impl FaultyToolBuilder {
         self
     }
 
+    /// Names the tool that is asked in its place when it is exhausted or down.
+    #[must_use]
+    pub fn fallback(mut self, tool: impl Into<Arc<str>>) -> Self {
+        self.spec.fallback = Some(tool.into());
+        self
+    }
+
     /// Declares that identical calls are meant.
     #[must_use]
     pub const fn polling(mut self) -> Self {

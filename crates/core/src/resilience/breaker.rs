@@ -31,6 +31,8 @@ pub struct Breaker {
     /// Trips since it was last closed for long enough.
     trips: u32,
     stale_results: u64,
+    /// Where it went, in order, since somebody last asked.
+    changes: Vec<BreakerState>,
     phase: Phase,
 }
 
@@ -126,6 +128,7 @@ impl Breaker {
             generation: 0,
             trips: 0,
             stale_results: 0,
+            changes: Vec::new(),
         }
     }
 
@@ -142,8 +145,7 @@ impl Breaker {
                 return Err(Rejected::Open { retry_in: until.since(now), failures });
             }
             Phase::Open { failures, .. } => {
-                self.generation += 1;
-                self.phase = Phase::HalfOpen { probe, successes: 0, failures };
+                self.enter(Phase::HalfOpen { probe, successes: 0, failures }, BreakerState::HalfOpen);
             }
             Phase::HalfOpen { probe: Probe::Free, successes, failures } => {
                 self.generation += 1;
@@ -190,12 +192,12 @@ impl Breaker {
             }
             (Phase::HalfOpen { successes, failures, .. }, Weight::Healthy) => {
                 let (successes, failures) = (*successes + 1, *failures);
-                self.generation += 1;
                 if successes < self.policy.close_after {
+                    self.generation += 1;
                     self.phase = Phase::HalfOpen { probe: Probe::Free, successes, failures };
                     return Recorded::Unchanged;
                 }
-                self.phase = Phase::closed(&self.policy, now);
+                self.enter(Phase::closed(&self.policy, now), BreakerState::Closed);
                 Recorded::Closed
             }
             (Phase::HalfOpen { failures, .. }, Weight::Failure) => {
@@ -245,6 +247,25 @@ impl Breaker {
         }
     }
 
+    /// Where it went since this was last asked, in order, each once. Whoever drives it asks after
+    /// each step, so that the list stays short, and tells others when no lock is held any more.
+    pub fn take_changes(&mut self) -> Vec<BreakerState> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Whether [`take_changes`](Self::take_changes) has anything to tell.
+    pub const fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Calls and failed calls in the window at `now`; zero unless it is closed.
+    pub fn window(&self, now: Timestamp) -> (u32, u32) {
+        match &self.phase {
+            Phase::Closed { window, .. } => window.totals_at(now),
+            Phase::Open { .. } | Phase::HalfOpen { .. } | Phase::ForcedOpen | Phase::ForcedClosed => (0, 0),
+        }
+    }
+
     /// Results that came too late to count.
     pub const fn stale_results(&self) -> u64 {
         self.stale_results
@@ -252,29 +273,31 @@ impl Breaker {
 
     /// Refuses every call from now on, whatever the results.
     pub fn force_open(&mut self) {
-        self.generation += 1;
-        self.phase = Phase::ForcedOpen;
+        self.enter(Phase::ForcedOpen, BreakerState::ForcedOpen);
     }
 
     /// Lets every call pass from now on, whatever the results.
     pub fn force_close(&mut self) {
-        self.generation += 1;
-        self.phase = Phase::ForcedClosed;
+        self.enter(Phase::ForcedClosed, BreakerState::ForcedClosed);
     }
 
     /// Closes it and forgets all results and trips; also ends a forced state.
     pub fn reset(&mut self, now: Timestamp) {
-        self.generation += 1;
         self.trips = 0;
-        self.phase = Phase::closed(&self.policy, now);
+        self.enter(Phase::closed(&self.policy, now), BreakerState::Closed);
     }
 
     fn open(&mut self, at: Timestamp, failures: u32) -> Timestamp {
         let until = at + self.next_wait();
         self.trips = self.trips.saturating_add(1);
-        self.generation += 1;
-        self.phase = Phase::Open { until, failures };
+        self.enter(Phase::Open { until, failures }, BreakerState::Open { until });
         until
+    }
+
+    fn enter(&mut self, phase: Phase, state: BreakerState) {
+        self.generation += 1;
+        self.phase = phase;
+        self.changes.push(state);
     }
 
     /// How long the next trip will last: the doubling bound ±20 %, never above the cap.

@@ -1,7 +1,8 @@
 //! How many retries a dependency may be sent, over all runs, so that retries cannot multiply load.
 //!
 //! A bucket of thousandths of a retry. Successes and time fill it, retries empty it; a first
-//! attempt never asks. Integers only: the bound holds exactly, for any order of callers.
+//! attempt never asks. A retry is paid for twice: from the budget of its dependency, and from the
+//! one that caps the sum over all dependencies of a runtime. Integers only: the bound holds exactly, for any order of callers.
 
 use dauntless_contract::{BudgetPolicy, Timestamp};
 
@@ -19,6 +20,64 @@ pub struct RetryBudget {
     filled_to: Timestamp,
     /// Time already counted that does not yet make a thousandth, in µs × 1000 modulo `refill_us`.
     remainder: u64,
+}
+
+/// The budget that all dependencies of one runtime share, beside the own one of each.
+///
+/// A shell implements it over whatever lets several actors reach one [`RetryBudget`].
+pub trait CommonBudget {
+    /// As [`RetryBudget::withdraw`].
+    fn withdraw(&mut self, now: Timestamp, cost_milli: u64) -> Option<Withdrawal>;
+    /// As [`RetryBudget::refund`].
+    fn refund(&mut self, now: Timestamp, unused: Withdrawal);
+    /// As [`RetryBudget::succeeded`].
+    fn succeeded(&mut self, now: Timestamp);
+}
+
+impl CommonBudget for RetryBudget {
+    fn withdraw(&mut self, now: Timestamp, cost_milli: u64) -> Option<Withdrawal> {
+        self.withdraw(now, cost_milli)
+    }
+
+    fn refund(&mut self, now: Timestamp, unused: Withdrawal) {
+        self.refund(now, unused);
+    }
+
+    fn succeeded(&mut self, now: Timestamp) {
+        self.succeeded(now);
+    }
+}
+
+/// What a retry took from both budgets: from its dependency's own and from the common one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Paid {
+    own: Withdrawal,
+    common: Withdrawal,
+}
+
+impl Paid {
+    /// Takes from both, or from neither if one of them cannot pay.
+    pub(super) fn take(
+        own: &mut RetryBudget,
+        common: &mut dyn CommonBudget,
+        now: Timestamp,
+        cost_milli: u64,
+    ) -> Option<Self> {
+        let own_part = own.withdraw(now, cost_milli)?;
+        match common.withdraw(now, cost_milli) {
+            Some(common) => Some(Self { own: own_part, common }),
+            None => {
+                own.refund(now, own_part);
+                None
+            }
+        }
+    }
+
+    /// Gives both back.
+    pub(super) fn refund(self, own: &mut RetryBudget, common: &mut dyn CommonBudget, now: Timestamp) {
+        own.refund(now, self.own);
+        common.refund(now, self.common);
+    }
 }
 
 /// An amount taken for a retry. It is spent by starting the retry, or given back once.
@@ -67,6 +126,11 @@ impl RetryBudget {
         then.level_milli
     }
 
+    /// Whether nothing can be added, as of the last operation.
+    pub const fn is_full(&self) -> bool {
+        self.level_milli == self.capacity_milli
+    }
+
     fn add(&mut self, milli: u64) {
         self.level_milli = self.level_milli.saturating_add(milli).min(self.capacity_milli);
     }
@@ -74,7 +138,7 @@ impl RetryBudget {
     fn refill(&mut self, now: Timestamp) {
         let passed_us = micros(now.since(self.filled_to));
         self.filled_to = self.filled_to.max(now);
-        if self.level_milli == self.capacity_milli {
+        if self.is_full() {
             // Time that passes over a full bucket is not saved up.
             self.remainder = 0;
             return;

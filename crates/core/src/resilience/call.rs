@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use dauntless_contract::{Effect, EffectState, Failure, Timestamp};
+use dauntless_contract::{Effect, EffectState, Failure, RunId, Timestamp};
 
-use super::{Permit, Ticket, Withdrawal};
+use super::budget::Paid;
+use super::queue::Turn;
+use super::{Permit, Ticket};
 
 /// What every phase of a call shares.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Call {
     pub(super) ticket: Ticket,
+    pub(super) run: RunId,
     pub(super) effect: Effect,
     pub(super) submitted: Timestamp,
     pub(super) deadline: Timestamp,
@@ -39,8 +42,8 @@ pub(super) enum Phase {
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// A free place; calls are served in the order of their turns.
-    Place { turn: u64 },
+    /// A free place, in turn.
+    Place { turn: Turn },
     /// The rate gate to open.
     Gate,
     /// The backoff to pass.
@@ -51,14 +54,21 @@ pub(super) enum Spot {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Retry {
     pub(super) last: Failure,
-    pub(super) paid: Withdrawal,
+    pub(super) paid: Paid,
     pub(super) since: Timestamp,
 }
 
 impl Call {
-    pub(super) fn new(ticket: Ticket, effect: Effect, submitted: Timestamp, deadline: Timestamp) -> Self {
+    pub(super) fn new(
+        ticket: Ticket,
+        run: RunId,
+        effect: Effect,
+        submitted: Timestamp,
+        deadline: Timestamp,
+    ) -> Self {
         Self {
             ticket,
+            run,
             effect,
             submitted,
             deadline,

@@ -14,11 +14,13 @@ use std::time::Duration;
 
 use dauntless_contract::{Effect, EffectState, Failure, ResiliencePolicy, StoppedBy, Timestamp};
 
+use super::budget::Paid;
 use super::call::{Call, Phase, Retry, Spot};
+use super::queue::Queue;
 use super::step::Step;
 use super::{
-    Backoff, BreakerState, CallEffect, CallEvent, Class, Permit, Policies, Report, Rng, Ticket, Weight,
-    classify, retryable, wording,
+    Backoff, BreakerState, CallEffect, CallEvent, Class, CommonBudget, Permit, Policies, Report, Rng, Ticket,
+    Weight, classify, retryable, wording,
 };
 
 /// With less time than this left, an attempt is not worth waiting for.
@@ -35,9 +37,8 @@ pub struct Dependency<T> {
     backoff: Backoff,
     rng: Rng,
     calls: BTreeMap<Ticket, (Call, Phase)>,
-    /// Who waits for a place, by turn.
-    queue: BTreeMap<u64, Ticket>,
-    next_turn: u64,
+    /// Who waits for a place.
+    queue: Queue,
     running: usize,
     at_gate: usize,
     answers: PhantomData<fn() -> T>,
@@ -53,8 +54,7 @@ impl<T> Dependency<T> {
             policy,
             rng: Rng::new(seed),
             calls: BTreeMap::new(),
-            queue: BTreeMap::new(),
-            next_turn: 0,
+            queue: Queue::default(),
             running: 0,
             at_gate: 0,
             answers: PhantomData,
@@ -64,17 +64,28 @@ impl<T> Dependency<T> {
     /// Decides what follows from an event.
     ///
     /// Never fails: what comes late, twice or for a call that never was is dropped and reported.
+    /// `common` is the budget that other dependencies draw on too.
     #[must_use = "an effect that is not carried out stalls a call"]
-    pub fn on(&mut self, now: Timestamp, event: CallEvent<T>, policies: &mut Policies) -> Vec<CallEffect<T>> {
-        let mut step = Step { now, policies, effects: Vec::new() };
+    pub fn on(
+        &mut self,
+        now: Timestamp,
+        event: CallEvent<T>,
+        policies: &mut Policies,
+        common: &mut dyn CommonBudget,
+    ) -> Vec<CallEffect<T>> {
+        let mut step = Step { now, policies, common, effects: Vec::new() };
         match event {
-            CallEvent::Submitted { ticket, effect, deadline } => {
-                self.submitted(ticket, effect, deadline, &mut step);
+            CallEvent::Submitted { ticket, run, effect, deadline } => {
+                let deadline = deadline.min(now + self.policy.deadline);
+                step.policies.stats.called();
+                self.submitted(Call::new(ticket, run, effect, now, deadline), &mut step);
             }
             CallEvent::Succeeded { ticket, attempt, value } => {
                 if let Some((call, permit, _)) = self.end_attempt(ticket, attempt, &mut step) {
                     step.record(permit, Weight::Healthy);
                     step.policies.budget.succeeded(now);
+                    step.policies.stats.succeeded(now.since(call.submitted));
+                    step.common.succeeded(now);
                     step.succeed(call, value);
                 }
             }
@@ -102,6 +113,7 @@ impl<T> Dependency<T> {
             }
         }
         self.fill_places(&mut step);
+        step.policies.stats.set_load(self.in_flight(), self.waiting());
         step.effects
     }
 
@@ -120,12 +132,10 @@ impl<T> Dependency<T> {
         self.calls.is_empty()
     }
 
-    fn submitted(&mut self, ticket: Ticket, effect: Effect, deadline: Timestamp, step: &mut Step<'_, T>) {
-        if self.calls.contains_key(&ticket) {
-            return step.report(Report::Stale { ticket, attempt: 0 });
+    fn submitted(&mut self, call: Call, step: &mut Step<'_, T>) {
+        if self.calls.contains_key(&call.ticket) {
+            return step.report(Report::Stale { ticket: call.ticket, attempt: 0 });
         }
-        let deadline = deadline.min(step.now + self.policy.deadline);
-        let call = Call::new(ticket, effect, step.now, deadline);
         if self.has_place() {
             self.start(call, None, step);
         } else if self.is_full() {
@@ -166,6 +176,7 @@ impl<T> Dependency<T> {
         let Some((mut call, permit, since)) = self.end_attempt(ticket, attempt, step) else { return };
         let failure = failure(&self.name, step.now.since(since));
         let class = classify(&failure);
+        step.policies.stats.failed(step.now, &failure);
         step.record(permit, class.weight());
         let wait = match failure.retry_after {
             Some(asked) => self.backoff.wait_at_least(asked, call.attempts, &mut self.rng),
@@ -178,7 +189,8 @@ impl<T> Dependency<T> {
             call.crashes += 1;
         }
         let paid = self.may_retry(&call, &failure, class, wait, step).and_then(|()| {
-            step.policies.budget.withdraw(step.now, class.cost_milli()).ok_or(StoppedBy::Budget)
+            Paid::take(&mut step.policies.budget, step.common, step.now, class.cost_milli())
+                .ok_or(StoppedBy::Budget)
         });
         match paid {
             Ok(paid) => {
@@ -246,6 +258,11 @@ impl<T> Dependency<T> {
         if let Some(opens) = step.policies.gate.shut_until(now) {
             return self.wait_at_gate(call, retry, opens, step);
         }
+        if step.policies.abandoned > self.policy.abandoned_max {
+            let abandoned = step.policies.abandoned;
+            let reason = || wording::does_not_stop(&self.name, abandoned);
+            return step.refuse(call, retry, reason, StoppedBy::Permanent);
+        }
         step.settle_breaker();
         let permit = match step.policies.breaker.acquire(now) {
             Ok(permit) => permit,
@@ -259,6 +276,7 @@ impl<T> Dependency<T> {
         }
         call.attempts += 1;
         self.running += 1;
+        step.policies.stats.started(call.attempts);
         step.effects.push(CallEffect::StartAttempt {
             ticket: call.ticket,
             attempt: call.attempts,
@@ -294,9 +312,7 @@ impl<T> Dependency<T> {
     }
 
     fn enqueue(&mut self, call: Call, retry: Option<Box<Retry>>, step: &mut Step<'_, T>) {
-        let turn = self.next_turn;
-        self.next_turn += 1;
-        self.queue.insert(turn, call.ticket);
+        let turn = self.queue.push(call.run, call.ticket);
         let deadline = call.deadline;
         self.wait(call, Spot::Place { turn }, deadline, retry, step);
     }
@@ -317,9 +333,7 @@ impl<T> Dependency<T> {
     /// Gives up the spot of a call that no longer waits.
     fn leave(&mut self, spot: Spot) {
         match spot {
-            Spot::Place { turn } => {
-                self.queue.remove(&turn);
-            }
+            Spot::Place { turn } => self.queue.leave(turn),
             Spot::Gate => self.at_gate -= 1,
             Spot::Backoff => {}
         }
@@ -341,6 +355,7 @@ impl<T> Dependency<T> {
                 if let Some(entry) = other {
                     self.calls.insert(ticket, entry);
                 }
+                step.policies.stats.stale();
                 step.report(Report::Stale { ticket, attempt });
                 None
             }
@@ -369,7 +384,7 @@ impl<T> Dependency<T> {
 
     fn fill_places(&mut self, step: &mut Step<'_, T>) {
         while self.has_place() {
-            let Some((_, ticket)) = self.queue.pop_first() else { return };
+            let Some(ticket) = self.queue.pop() else { return };
             let Some((call, Phase::Waiting { retry, .. })) = self.calls.remove(&ticket) else { continue };
             self.start(call, retry, step);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{Effect, Failure, StoppedBy, Timestamp};
+use dauntless_contract::{Effect, Failure, RunId, StoppedBy, Timestamp};
 
 /// Names one call at one dependency. The shell counts them up and never uses one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +16,8 @@ pub enum CallEvent<T> {
     Submitted {
         /// Its name from now on.
         ticket: Ticket,
+        /// Who wants it: where calls wait for places, runs take turns.
+        run: RunId,
         /// What a repetition would do.
         effect: Effect,
         /// When the answer must be there. The policy's own deadline holds too.
@@ -154,4 +156,6 @@ pub struct CallEnd<T> {
     pub waited: Duration,
     /// Why there was no further attempt; `None` for a success and where there was no room.
     pub stopped_by: Option<StoppedBy>,
+    /// How long the dependency takes no calls from now on, where its breaker is open.
+    pub out_for: Option<Duration>,
 }

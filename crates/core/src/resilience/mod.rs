@@ -14,7 +14,9 @@ mod dependency;
 mod event;
 mod gate;
 mod policies;
+mod queue;
 mod rng;
+mod stats;
 mod step;
 mod window;
 mod wording;
@@ -23,14 +25,16 @@ use std::time::Duration;
 
 pub use self::backoff::Backoff;
 pub use self::breaker::{Breaker, BreakerState, Permit, Recorded, Rejected};
-pub use self::budget::{RetryBudget, Withdrawal};
+pub use self::budget::{CommonBudget, RetryBudget, Withdrawal};
 pub use self::class::{Class, Weight, classify, retryable};
 pub use self::dependency::Dependency;
 pub use self::event::{CallEffect, CallEnd, CallEvent, Report, Ticket};
 pub use self::gate::Gate;
 pub use self::policies::Policies;
 pub use self::rng::Rng;
+pub use self::stats::Stats;
 pub use self::wording::overloaded;
+pub(crate) use self::wording::plain;
 
 /// A length in whole microseconds, the grain of [`Timestamp`](dauntless_contract::Timestamp).
 fn micros(length: Duration) -> u64 {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use dauntless_contract::ResiliencePolicy;
 
-use super::{Breaker, Gate, RetryBudget, Rng};
+use super::{Breaker, Gate, RetryBudget, Rng, Stats};
 
 /// How long after its timeout a probe's result may still come in before it counts as lost.
 const PROBE_GRACE: Duration = Duration::from_secs(1);
 
-/// The breaker, the retry budget and the rate gate of one dependency.
+/// The breaker, the retry budget, the rate gate and the counters of one dependency.
 ///
 /// The shell keeps them outside the actor's state: a restart forgets the calls, not the experience.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,10 @@ pub struct Policies {
     pub budget: RetryBudget,
     /// Holds callers back when the other side asked for it.
     pub gate: Gate,
+    /// What is shown to people.
+    pub stats: Stats,
+    /// Attempts that were stopped and whose code goes on all the same; the shell counts them.
+    pub abandoned: u32,
 }
 
 impl Policies {
@@ -31,6 +35,8 @@ impl Policies {
             breaker: Breaker::new(&policy.breaker, probe_ttl, seeds.draw()),
             budget: RetryBudget::new(&policy.budget),
             gate: Gate::new(seeds.draw()),
+            stats: Stats::default(),
+            abandoned: 0,
         }
     }
 }

@@ -1,13 +1,19 @@
 //! What handling one event works with: the present, the shared policies, and the effects so far.
 
+use std::time::Duration;
+
 use dauntless_contract::{Failure, StoppedBy, Timestamp};
 
 use super::call::{Call, Retry};
-use super::{CallEffect, CallEnd, Permit, Policies, Recorded, Report, Weight};
+use super::{BreakerState, CallEffect, CallEnd, CommonBudget, Permit, Policies, Recorded, Report, Weight};
+
+/// How long an operator's switch is taken to last, since nobody can know: then it is looked at again.
+const FORCED_OPEN: Duration = Duration::from_secs(60);
 
 pub(super) struct Step<'a, T> {
     pub(super) now: Timestamp,
     pub(super) policies: &'a mut Policies,
+    pub(super) common: &'a mut dyn CommonBudget,
     pub(super) effects: Vec<CallEffect<T>>,
 }
 
@@ -60,13 +66,25 @@ impl<T> Step<'_, T> {
     /// Ends the wait for a retry that will not be made; returns the failure that led to it.
     pub(super) fn give_back(&mut self, call: &mut Call, retry: Retry) -> Failure {
         call.waited += self.now.since(retry.since);
-        self.policies.budget.refund(self.now, retry.paid);
+        retry.paid.refund(&mut self.policies.budget, self.common, self.now);
         retry.last
+    }
+
+    fn out_for(&self) -> Option<Duration> {
+        match self.policies.breaker.state(self.now) {
+            BreakerState::Open { until } => Some(until.since(self.now)),
+            BreakerState::ForcedOpen => Some(FORCED_OPEN),
+            BreakerState::Closed | BreakerState::HalfOpen | BreakerState::ForcedClosed => None,
+        }
     }
 
     fn answer(&mut self, call: Call, result: Result<T, Failure>, stopped_by: Option<StoppedBy>) {
         let Call { ticket, attempts, waited, .. } = call;
-        let end = CallEnd { result, attempts, waited, stopped_by };
+        let out_for = match &result {
+            Ok(_) => None,
+            Err(_) => self.out_for(),
+        };
+        let end = CallEnd { result, attempts, waited, stopped_by, out_for };
         self.effects.push(CallEffect::Answer { ticket, end });
     }
 }

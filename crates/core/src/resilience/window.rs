@@ -48,6 +48,13 @@ impl Window {
         })
     }
 
+    /// Calls and failures as of `now`.
+    pub(super) fn totals_at(&self, now: Timestamp) -> (u32, u32) {
+        let mut then = self.clone();
+        then.bucket(now);
+        then.totals()
+    }
+
     fn bucket(&mut self, now: Timestamp) -> &mut Bucket {
         let number = now.as_micros() / self.bucket_us;
         let passed = usize::try_from(number.saturating_sub(self.newest)).unwrap_or(BUCKETS).min(BUCKETS);

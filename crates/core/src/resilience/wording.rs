@@ -65,6 +65,15 @@ pub(super) fn tool_down(name: &str, rejected: &Rejected) -> Failure {
     }
 }
 
+pub(super) fn does_not_stop(name: &str, abandoned: u32) -> Failure {
+    Failure::tool_down(format!(
+        "`{name}` is out of service: {} of it {} told to stop and {} not. This call was not sent.",
+        counted(abandoned, "attempt"),
+        if abandoned == 1 { "was" } else { "were" },
+        if abandoned == 1 { "did" } else { "do" },
+    ))
+}
+
 pub(super) fn cancelled(name: &str, running: bool) -> Failure {
     Failure::cancelled(if running {
         format!("The call to `{name}` was cancelled while it was running.")
@@ -108,7 +117,7 @@ fn counted(n: u32, what: &str) -> String {
 }
 
 /// A length in words, rounded up: who waits so long does not come too early.
-fn plain(length: Duration) -> String {
+pub(crate) fn plain(length: Duration) -> String {
     let ms = micros(length).div_ceil(1000);
     match ms {
         0..1_000 => format!("{ms} ms"),

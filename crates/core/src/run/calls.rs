@@ -8,7 +8,8 @@ use dauntless_contract::{
 };
 
 use super::nudge::{Dud, counted};
-use super::slots::{Cut, SlotState, Slots, Terminal};
+use super::slots::{Cut, Running, SlotState, Slots, Terminal};
+use super::withdrawn::{is_exhausted, is_outage};
 use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
 use crate::loop_guard::{self, GuardVerdict, TurnVerdict};
 use crate::observation;
@@ -76,8 +77,10 @@ impl RunMachine {
             (GuardVerdict::Run, Err(failure)) => (failure, None),
             (GuardVerdict::Run, Ok(_)) if over_limit => (over_call_limit(self.limits.tool_calls), None),
             (GuardVerdict::Run, Ok(spec)) => {
-                let call = slots.push(call, fingerprint, SlotState::Running(spec));
-                effects.push(RunEffect::Dispatch { call, tool, arguments, deadline: self.deadline() });
+                let call = slots.push(call, fingerprint, SlotState::Running(Running::new(spec)));
+                let asked = Arc::clone(&tool);
+                let deadline = self.deadline();
+                effects.push(RunEffect::Dispatch { call, asked, tool, arguments, deadline });
                 return None;
             }
         };
@@ -125,7 +128,10 @@ impl RunMachine {
         record: CallRecord,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        self.take_end(&mut slots, call, record, effects);
+        if self.fall_back(&mut slots, call, &record, effects) {
+            return Phase::Calling(slots);
+        }
+        self.take_end(now, &mut slots, call, record, effects);
         match slots.first_terminal().cloned() {
             Some(Terminal { reason, explanation }) => {
                 self.stop_calls(now, slots, reason, Some(explanation), effects)
@@ -144,7 +150,7 @@ impl RunMachine {
         (call, record): (CallKey, CallRecord),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        self.take_end(&mut slots, call, record, effects);
+        self.take_end(now, &mut slots, call, record, effects);
         if !slots.all_answered() {
             return Phase::Settling { slots, reason, explanation };
         }
@@ -263,31 +269,40 @@ impl RunMachine {
                 return self.end(now, reason, None, text, effects);
             }
         }
-        self.next_turn(effects)
+        self.next_turn(now, effects)
     }
 
     /// Takes the end of a call, and gives the call its observation.
     fn take_end(
         &mut self,
+        now: Timestamp,
         slots: &mut Slots,
         key: CallKey,
         record: CallRecord,
         effects: &mut Vec<RunEffect>,
     ) {
-        let CallRecord { verdict, attempts, waited, stopped_by } = record;
-        let Some((slot, spec)) = slots.running_call(key) else { return };
+        let CallRecord { verdict, attempts, waited, stopped_by, out_for, by } = record;
+        let Some((slot, running)) = slots.running_call(key, by.as_ref()) else { return };
         self.totals.tool_attempts += attempts;
+        let Running { asked, by, .. } = running;
+        let (attempts, waited) = (running.attempts + attempts, running.waited + waited);
         let (observation, failure, terminal) = match verdict {
             CallVerdict::Succeeded(output) => {
-                self.guard.succeeded(&slot.fingerprint, &output, spec.polling);
-                (observation::success(&output, spec), None, None)
+                self.guard.succeeded(&slot.fingerprint, &output, asked.polling);
+                (observation::success(&output, by), None, None)
             }
             CallVerdict::Failed(failure) => {
                 self.guard.failed(&slot.fingerprint, failure.code);
                 self.totals.failed_calls += 1;
-                let ending = Ending { call: &slot.call, spec, attempts, waited };
+                let failure = match out_for {
+                    Some(out_for) if is_withdrawn(asked, failure.code) => {
+                        self.withdrawn.take_out(now, &asked.name, out_for, failure)
+                    }
+                    _ => failure,
+                };
+                let ending = Ending { call: &slot.call, asked, by, attempts, waited };
                 let terminal = ending.terminal(&failure, self.spec.agent.on_panic);
-                (observation::failure(&failure, attempts, spec.effect), Some(failure), terminal)
+                (observation::failure(&failure, attempts, by.effect), Some(failure), terminal)
             }
         };
         let (code, message) = failure.map(|failure| (failure.code, failure.message)).unzip();
@@ -305,10 +320,17 @@ impl RunMachine {
     }
 }
 
+/// Whether a tool that is out of service is taken off the model's list. One with a fallback stays:
+/// calls to it can still be answered.
+fn is_withdrawn(spec: &ToolSpec, code: FailureCode) -> bool {
+    spec.on_exhausted == OnExhausted::Observe && spec.fallback.is_none() && is_outage(code)
+}
+
 /// A failed call, as its run looks at it.
 struct Ending<'a> {
     call: &'a ToolCall,
-    spec: &'a ToolSpec,
+    asked: &'a ToolSpec,
+    by: &'a ToolSpec,
     attempts: u32,
     waited: std::time::Duration,
 }
@@ -319,18 +341,17 @@ impl Ending<'_> {
         use dauntless_contract::Bucket;
         let reason = match (failure.code.bucket(), failure.code) {
             (Bucket::Terminal, _) => self.ended_by_tool(failure.code),
-            (Bucket::Transient, _) | (Bucket::Harness, FailureCode::ToolDown | FailureCode::Overloaded) => {
-                match self.spec.on_exhausted {
-                    OnExhausted::EndRun => self.exhausted(failure.code),
-                    OnExhausted::Observe => return None,
-                }
-            }
+            (_, code) if is_exhausted(code) => match self.asked.on_exhausted {
+                OnExhausted::EndRun => self.exhausted(failure.code),
+                OnExhausted::Observe => return None,
+            },
             (Bucket::Defect, _) => match on_panic {
                 PanicPolicy::EndRun => self.ended_by_tool(failure.code),
                 PanicPolicy::Observe => return None,
             },
             (
                 Bucket::Recoverable
+                | Bucket::Transient
                 | Bucket::ModelMistake
                 | Bucket::Unknown
                 | Bucket::Harness
@@ -343,7 +364,7 @@ impl Ending<'_> {
 
     fn ended_by_tool(&self, code: FailureCode) -> StopReason {
         StopReason::ToolTerminal {
-            tool: Arc::clone(&self.call.name),
+            tool: Arc::clone(&self.by.name),
             call_id: Arc::clone(&self.call.id),
             code,
             attempts: self.attempts,
@@ -352,7 +373,7 @@ impl Ending<'_> {
 
     fn exhausted(&self, code: FailureCode) -> StopReason {
         StopReason::ToolExhausted {
-            tool: Arc::clone(&self.call.name),
+            tool: Arc::clone(&self.by.name),
             call_id: Arc::clone(&self.call.id),
             code,
             attempts: self.attempts,

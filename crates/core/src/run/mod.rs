@@ -11,9 +11,11 @@
 //! ```
 
 mod calls;
+mod fallback;
 mod nudge;
 mod reply;
 mod slots;
+mod withdrawn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +28,10 @@ use dauntless_contract::{
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+pub use fallback::ModelFallback;
 use nudge::Unproductive;
 use slots::Slots;
+use withdrawn::Withdrawn;
 
 /// What every run of one agent shares.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ pub struct RunSpec {
     pub toolbox: Toolbox,
     /// Its model.
     pub model: Arc<ModelSpec>,
+    /// The models that are asked when it fails, in order.
+    pub fallbacks: Vec<ModelFallback>,
     /// Masks secrets in what a watcher sees.
     pub redactor: Redactor,
 }
@@ -50,6 +56,8 @@ pub enum RunEffect {
     CallModel {
         /// The turn; the answer names it.
         turn: u32,
+        /// Which of the agent's models: 0 is its own; the answer names it.
+        model: u32,
         /// The tools to offer.
         offer: Offer,
         /// When the answer must be there.
@@ -59,7 +67,9 @@ pub enum RunEffect {
     Dispatch {
         /// The call; its end names it.
         call: CallKey,
-        /// The tool.
+        /// The tool that the model asked for.
+        asked: Arc<str>,
+        /// The tool to call: the same, or a fallback, which the end of the call then names.
         tool: Arc<str>,
         /// Arguments that fit its schema.
         arguments: Json,
@@ -92,10 +102,15 @@ pub enum RunEffect {
 }
 
 /// Which tools a model request offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// All of the agent's.
     All,
+    /// All but these, which are out of service.
+    Without(
+        /// Their names, sorted.
+        Vec<Arc<str>>,
+    ),
     /// None: the model is to answer.
     Nothing,
 }
@@ -112,7 +127,7 @@ pub enum CancelReach {
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     Created,
-    Asking { turn: u32, purpose: Purpose },
+    Asking { turn: u32, model: u32, purpose: Purpose },
     Calling(Slots),
     Settling { slots: Slots, reason: StopReason, explanation: Option<Arc<str>> },
     Ended(Outcome),
@@ -136,6 +151,7 @@ pub struct RunMachine {
     totals: RunTotals,
     guard: LoopGuard,
     unproductive: Unproductive,
+    withdrawn: Withdrawn,
     phase: Phase,
 }
 
@@ -151,6 +167,7 @@ impl PartialEq for RunMachine {
             && self.totals == other.totals
             && self.guard == other.guard
             && self.unproductive == other.unproductive
+            && self.withdrawn == other.withdrawn
             && self.phase == other.phase
     }
 }
@@ -168,6 +185,7 @@ impl RunMachine {
             totals: RunTotals::default(),
             guard: LoopGuard::default(),
             unproductive: Unproductive::default(),
+            withdrawn: Withdrawn::default(),
             phase: Phase::Created,
         }
     }
@@ -181,17 +199,22 @@ impl RunMachine {
             (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits }) => {
                 self.start(now, &goal, limits, &mut effects)
             }
-            (Phase::Asking { turn, purpose }, RunEvent::ModelReplied { turn: of, reply, attempts })
-                if turn == of =>
-            {
+            (
+                Phase::Asking { turn, model, purpose },
+                RunEvent::ModelReplied { turn: of, model: from, reply, attempts },
+            ) if (turn, model) == (of, from) => {
                 self.totals.model_attempts += attempts;
-                self.replied(now, purpose, reply, &mut effects)
+                self.replied(now, model, purpose, reply, &mut effects)
             }
-            (Phase::Asking { turn, purpose }, RunEvent::ModelFailed { turn: of, failure, attempts })
-                if turn == of =>
-            {
+            (
+                Phase::Asking { turn, model, purpose },
+                RunEvent::ModelFailed { turn: of, model: from, failure, attempts },
+            ) if (turn, model) == (of, from) => {
                 self.totals.model_attempts += attempts;
-                self.model_failed(now, purpose, failure, attempts, &mut effects)
+                match self.fallback_for(model, &failure) {
+                    Some(next) => self.ask_fallback(now, next, purpose, (&failure, attempts), &mut effects),
+                    None => self.model_failed(now, purpose, failure, attempts, &mut effects),
+                }
             }
             (Phase::Calling(slots), RunEvent::CallEnded { call, record }) => {
                 self.call_ended(now, slots, call, record, &mut effects)
@@ -277,14 +300,14 @@ impl RunMachine {
         self.started = now;
         self.history = Arc::new(History::open(&self.spec.agent.instructions, goal));
         effects.push(RunEffect::StartTimer { timer: RunTimer::WallClock, at: self.deadline() });
-        self.next_turn(effects)
+        self.next_turn(now, effects)
     }
 
     /// Asks the model again, or for its last words when a limit is reached.
-    fn next_turn(&mut self, effects: &mut Vec<RunEffect>) -> Phase {
+    fn next_turn(&mut self, now: Timestamp, effects: &mut Vec<RunEffect>) -> Phase {
         match self.reached_limit() {
-            Some(limit) => self.ask_last_words(limit, effects),
-            None => self.ask(Purpose::Work, Offer::All, effects),
+            Some(limit) => self.ask_last_words(now, limit, effects),
+            None => self.ask(now, Purpose::Work, effects),
         }
     }
 
@@ -303,19 +326,62 @@ impl RunMachine {
         }
     }
 
-    fn ask_last_words(&mut self, limit: LimitKind, effects: &mut Vec<RunEffect>) -> Phase {
+    fn ask_last_words(&mut self, now: Timestamp, limit: LimitKind, effects: &mut Vec<RunEffect>) -> Phase {
         let text = nudge::last_words(limit, &self.limits);
         self.nudge(text, effects);
-        self.ask(Purpose::LastWords(limit), Offer::Nothing, effects)
+        self.ask(now, Purpose::LastWords(limit), effects)
     }
 
-    fn ask(&mut self, purpose: Purpose, offer: Offer, effects: &mut Vec<RunEffect>) -> Phase {
+    fn ask(&mut self, now: Timestamp, purpose: Purpose, effects: &mut Vec<RunEffect>) -> Phase {
         self.turn += 1;
         self.totals.turns += 1;
+        effects.push(RunEffect::Report(Progress::TurnStarted { turn: self.turn }));
+        self.ask_model(now, 0, purpose, effects)
+    }
+
+    fn ask_model(
+        &mut self,
+        now: Timestamp,
+        model: u32,
+        purpose: Purpose,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
         let turn = self.turn;
-        effects.push(RunEffect::Report(Progress::TurnStarted { turn }));
-        effects.push(RunEffect::CallModel { turn, offer, deadline: self.deadline() });
-        Phase::Asking { turn, purpose }
+        let offer = match purpose {
+            Purpose::LastWords(_) => Offer::Nothing,
+            Purpose::Work => match self.withdrawn.names(now) {
+                names if names.is_empty() => Offer::All,
+                names => Offer::Without(names),
+            },
+        };
+        effects.push(RunEffect::CallModel { turn, model, offer, deadline: self.deadline() });
+        Phase::Asking { turn, model, purpose }
+    }
+
+    /// The model to ask when `model` failed like this, if there is one.
+    fn fallback_for(&self, model: u32, failure: &Failure) -> Option<u32> {
+        let next = self.spec.fallbacks.get(usize::try_from(model).ok()?)?;
+        next.helps(failure).then_some(model + 1)
+    }
+
+    fn ask_fallback(
+        &mut self,
+        now: Timestamp,
+        model: u32,
+        purpose: Purpose,
+        (failure, attempt): (&Failure, u32),
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        let (turn, code, wait) = (self.turn, failure.code, Duration::ZERO);
+        effects.push(RunEffect::Report(Progress::ModelRetried { turn, attempt, code, wait }));
+        self.ask_model(now, model, purpose, effects)
+    }
+
+    /// The declaration of a model by its number.
+    fn model(&self, number: u32) -> &ModelSpec {
+        let fallback = usize::try_from(number).ok().and_then(|n| n.checked_sub(1));
+        let fallback = fallback.and_then(|n| self.spec.fallbacks.get(n));
+        fallback.map_or(&self.spec.model, |fallback| &fallback.model)
     }
 
     /// Says something to the model in the user's place.
@@ -351,7 +417,7 @@ impl RunMachine {
     ) -> Phase {
         match phase {
             Phase::Created => self.end(now, reason, None, None, effects),
-            Phase::Asking { turn, purpose: _ } => {
+            Phase::Asking { turn, model: _, purpose: _ } => {
                 effects.push(RunEffect::CancelModel { turn });
                 let text = self.history.last_assistant_text().cloned();
                 self.end(now, reason, None, text, effects)

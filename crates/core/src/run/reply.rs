@@ -13,12 +13,13 @@ impl RunMachine {
     pub(super) fn replied(
         &mut self,
         now: Timestamp,
+        model: u32,
         purpose: Purpose,
         reply: ModelReply,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         if let Some(usage) = reply.usage {
-            self.charge(usage);
+            self.charge(model, usage);
         }
         match purpose {
             Purpose::LastWords(limit) => {
@@ -29,10 +30,10 @@ impl RunMachine {
         }
     }
 
-    fn charge(&mut self, usage: Usage) {
+    fn charge(&mut self, model: u32, usage: Usage) {
         self.totals.usage.prompt += usage.prompt;
         self.totals.usage.completion += usage.completion;
-        self.totals.cost += self.spec.model.price.of(usage);
+        self.totals.cost += self.model(model).price.of(usage);
     }
 
     fn worked(&mut self, now: Timestamp, reply: ModelReply, effects: &mut Vec<RunEffect>) -> Phase {
@@ -82,6 +83,6 @@ impl RunMachine {
             return self.end(now, reason, None, text, effects);
         }
         self.nudge(words, effects);
-        self.next_turn(effects)
+        self.next_turn(now, effects)
     }
 }

@@ -1,9 +1,11 @@
 //! The calls of one turn while they are under way: one slot each, in the order they were asked for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dauntless_contract::{
-    CallKey, EffectState, Failure, Json, ModelReply, Observation, Round, StopReason, ToolCall, ToolSpec,
+    CallKey, CallRecord, EffectState, Failure, Json, ModelReply, Observation, Round, StopReason, ToolCall,
+    ToolSpec,
 };
 
 use crate::observation;
@@ -31,8 +33,27 @@ pub(super) struct Slot {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SlotState {
-    Running(Arc<ToolSpec>),
+    Running(Running),
     Answered { observation: Observation, cut: Cut, terminal: Option<Terminal> },
+}
+
+/// A call without its observation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Running {
+    /// The tool that the model asked for.
+    pub(super) asked: Arc<ToolSpec>,
+    /// The tool that works on it: the same, or a fallback.
+    pub(super) by: Arc<ToolSpec>,
+    /// Attempts of the tools before this one.
+    pub(super) attempts: u32,
+    /// Their waits.
+    pub(super) waited: Duration,
+}
+
+impl Running {
+    pub(super) fn new(spec: Arc<ToolSpec>) -> Self {
+        Self { by: Arc::clone(&spec), asked: spec, attempts: 0, waited: Duration::ZERO }
+    }
 }
 
 /// Whether the output limit cut this call.
@@ -85,7 +106,7 @@ impl Slots {
 
     pub(super) fn running_with_spec(&self) -> impl Iterator<Item = (CallKey, &Arc<ToolSpec>)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
-            SlotState::Running(spec) => Some((self.key(index), spec)),
+            SlotState::Running(running) => Some((self.key(index), &running.by)),
             SlotState::Answered { .. } => None,
         })
     }
@@ -94,12 +115,27 @@ impl Slots {
         self.open == 0
     }
 
-    /// The call that `key` names, if it still runs. Anything else is late or double.
-    pub(super) fn running_call(&self, key: CallKey) -> Option<(&Slot, &Arc<ToolSpec>)> {
+    /// The call that `key` names, if it still runs and this tool works on it: a fallback by its
+    /// name, the tool itself by none. Anything else is late or double.
+    pub(super) fn running_call(&self, key: CallKey, by: Option<&Arc<str>>) -> Option<(&Slot, &Running)> {
         let slot = self.slots.get(usize::try_from(key.index).ok()?)?;
         match &slot.state {
-            SlotState::Running(spec) if key.turn == self.turn => Some((slot, spec)),
+            SlotState::Running(running)
+                if key.turn == self.turn && running.by.name == *by.unwrap_or(&slot.call.name) =>
+            {
+                Some((slot, running))
+            }
             SlotState::Running(_) | SlotState::Answered { .. } => None,
+        }
+    }
+
+    /// Gives a running call to another tool.
+    pub(super) fn hand_over(&mut self, key: CallKey, by: Arc<ToolSpec>, record: &CallRecord) {
+        let Ok(index) = usize::try_from(key.index) else { return };
+        if let Some(Slot { state: SlotState::Running(running), .. }) = self.slots.get_mut(index) {
+            running.by = by;
+            running.attempts += record.attempts;
+            running.waited += record.waited;
         }
     }
 
@@ -132,10 +168,10 @@ impl Slots {
             .into_iter()
             .map(|slot| match slot.state {
                 SlotState::Answered { observation, .. } => (slot.call, observation),
-                SlotState::Running(spec) => {
+                SlotState::Running(running) => {
                     let failure = Failure::cancelled("The run ended before this call answered.")
                         .effect(EffectState::Unknown);
-                    (slot.call, observation::failure(&failure, 1, spec.effect))
+                    (slot.call, observation::failure(&failure, running.attempts + 1, running.by.effect))
                 }
             })
             .collect();

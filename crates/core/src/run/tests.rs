@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -7,13 +8,18 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod fallbacks;
 mod properties;
+mod withdrawal;
 
 /// A run under test, and what it wanted done, line by line.
 struct Scene {
     machine: RunMachine,
     now: Timestamp,
     turn: u32,
+    model: u32,
+    by: BTreeMap<CallKey, Arc<str>>,
+    out_for: Option<Duration>,
     seen: Vec<String>,
     events: Vec<(Timestamp, RunEvent)>,
 }
@@ -36,6 +42,18 @@ fn tools() -> Vec<Arc<ToolSpec>> {
         spec("pay", |spec| spec.effect = Effect::Once),
         spec("news", |spec| spec.on_exhausted = OnExhausted::Observe),
         spec("poll", |spec| spec.polling = true),
+        spec("price", |spec| spec.fallback = Some("archive".into())),
+        spec("archive", |spec| spec.fallback = Some("memory".into())),
+        spec("memory", |spec| {
+            spec.parameters = Arc::new(json!({
+                "type": "object",
+                "properties": { "q": { "type": "string", "maxLength": 5 } },
+            }));
+        }),
+        spec("transfer", |spec| {
+            spec.effect = Effect::Keyed;
+            spec.fallback = Some("pay".into());
+        }),
     ]
 }
 
@@ -60,14 +78,29 @@ impl Scene {
             output_tokens_max: None,
             resilience: ResiliencePolicy::for_model(),
         };
+        let second = ModelSpec { name: "m2".into(), price: Price::default(), ..model.clone() };
+        let third = ModelSpec { name: "m3".into(), ..second.clone() };
         let spec = RunSpec {
             agent: AgentSpec { name: "a".into(), instructions: "Be good.".into(), on_panic },
             toolbox: TOOLBOX.clone(),
+            fallbacks: vec![
+                ModelFallback { model: Arc::new(second), on: vec![Bucket::Transient, Bucket::Harness] },
+                ModelFallback { model: Arc::new(third), on: vec![Bucket::Transient] },
+            ],
             model: Arc::new(model),
             redactor: REDACTOR.clone(),
         };
         let machine = RunMachine::new(RunId::from_u128(1), Arc::new(spec));
-        let mut scene = Self { machine, now: Timestamp::ZERO, turn: 0, seen: Vec::new(), events: Vec::new() };
+        let mut scene = Self {
+            machine,
+            now: Timestamp::ZERO,
+            turn: 0,
+            model: 0,
+            by: BTreeMap::new(),
+            out_for: None,
+            seen: Vec::new(),
+            events: Vec::new(),
+        };
         scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits });
         scene
     }
@@ -82,11 +115,18 @@ impl Scene {
 
     fn note(&mut self, effect: &RunEffect) {
         let line = match effect {
-            RunEffect::CallModel { turn, offer, .. } => {
-                self.turn = *turn;
-                format!("ask {turn} {offer:?}")
+            RunEffect::CallModel { turn, model, offer, .. } => {
+                (self.turn, self.model) = (*turn, *model);
+                let model = if *model == 0 { String::new() } else { format!(" model {model}") };
+                format!("ask {turn} {offer:?}{model}")
             }
-            RunEffect::Dispatch { call, tool, arguments, .. } => format!("run {call} {tool} {arguments}"),
+            RunEffect::Dispatch { call, asked, tool, arguments, .. } if asked == tool => {
+                format!("run {call} {tool} {arguments}")
+            }
+            RunEffect::Dispatch { call, asked, tool, arguments, .. } => {
+                self.by.insert(*call, Arc::clone(tool));
+                format!("fall back {call} {asked} to {tool} {arguments}")
+            }
             RunEffect::CancelCall { call, reach } => format!("cancel {call} {reach:?}"),
             RunEffect::CancelModel { turn } => format!("cancel model {turn}"),
             RunEffect::StartTimer { timer, at } => format!("timer {timer:?} {at:?}"),
@@ -106,8 +146,8 @@ impl Scene {
     }
 
     fn reply(&mut self, reply: ModelReply) -> &mut Self {
-        let turn = self.turn;
-        self.on(RunEvent::ModelReplied { turn, reply, attempts: 1 })
+        let (turn, model) = (self.turn, self.model);
+        self.on(RunEvent::ModelReplied { turn, model, reply, attempts: 1 })
     }
 
     fn says(&mut self, text: &str) -> &mut Self {
@@ -124,8 +164,14 @@ impl Scene {
             Ok(text) => CallVerdict::Succeeded(ToolOutput::text(text)),
             Err(failure) => CallVerdict::Failed(failure),
         };
-        let record =
-            CallRecord { verdict, attempts: 2, waited: Duration::from_millis(1500), stopped_by: None };
+        let record = CallRecord {
+            verdict,
+            attempts: 2,
+            waited: Duration::from_millis(1500),
+            stopped_by: None,
+            out_for: self.out_for,
+            by: self.by.get(&call).cloned(),
+        };
         self.on(RunEvent::CallEnded { call, record })
     }
 
@@ -216,7 +262,7 @@ fn a_late_or_double_end_changes_nothing() {
     scene.ends(0, Ok("2"));
     scene.ends(7, Ok("3"));
     let reply = ModelReply::text("stale");
-    scene.on(RunEvent::ModelReplied { turn: 1, reply, attempts: 1 });
+    scene.on(RunEvent::ModelReplied { turn: 1, model: 0, reply, attempts: 1 });
     assert_eq!(scene.machine, before);
 }
 
@@ -397,7 +443,7 @@ fn a_refusal_and_a_filter_end_the_run_at_once() {
 fn a_model_that_fails_ends_the_run_with_its_code() {
     let mut scene = Scene::new();
     let failure = Failure::quota_exhausted("The account has no credit.");
-    scene.on(RunEvent::ModelFailed { turn: 1, failure, attempts: 1 });
+    scene.on(RunEvent::ModelFailed { turn: 1, model: 0, failure, attempts: 1 });
     let reason = &scene.machine.outcome().unwrap().reason;
     assert_eq!(reason.to_string(), "model_failed: quota_exhausted after 1 attempt");
 }

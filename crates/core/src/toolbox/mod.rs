@@ -16,6 +16,7 @@ use crate::names::legal;
 
 mod answers;
 mod compile;
+mod fallback;
 mod fingerprint;
 
 pub use crate::arguments::Repair;
@@ -79,7 +80,8 @@ pub enum Admission {
 impl Toolbox {
     /// Checks and compiles declarations; those that cannot be offered are returned beside.
     ///
-    /// Of two tools with one name the first is kept.
+    /// Of two tools with one name the first is kept. A fallback that is not there, or that leads back
+    /// to its own tool, is reported for the tool that names it.
     pub fn build(specs: Vec<Arc<ToolSpec>>) -> (Self, Vec<Quarantined>) {
         let mut offered = Vec::with_capacity(specs.len());
         let mut tools = BTreeMap::new();
@@ -101,6 +103,8 @@ impl Toolbox {
                 Err(reason) => quarantined.push(Quarantined { name, reason }),
             }
         }
+        let specs = tools.iter().map(|(name, entry)| (name, &*entry.spec)).collect();
+        quarantined.extend(fallback::problems(&specs));
         (Self { offered: offered.into(), tools: Arc::new(tools) }, quarantined)
     }
 

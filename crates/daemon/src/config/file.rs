@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dauntless_contract::{Effect, OnExhausted, PanicPolicy, ResiliencePolicy, ToolSpec};
+use dauntless_contract::{Bucket, Effect, OnExhausted, PanicPolicy, ResiliencePolicy, ToolSpec};
 use dauntless_tools::{CommandConfig, HttpConfig};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::policy::{BreakerFile, BudgetFile, RetryFile};
+use super::policy::{BreakerFile, BudgetFile, ResilienceFile, RetryFile};
 use super::unit::{HttpUrl, Length, Size, VariableName};
 
 /// What a Dauntless daemon runs: models, agents and tools.
@@ -32,6 +32,9 @@ pub(super) struct ConfigFile {
     /// What a run may use up, where its agent says nothing else.
     #[serde(default)]
     pub(super) limits: LimitsFile,
+    /// What all models and tools have in common.
+    #[serde(default)]
+    pub(super) resilience: ResilienceFile,
     /// The tools, by the name that the model sees: 1 to 64 of a-z, A-Z, 0-9, `_` and `-`.
     #[serde(default)]
     pub(super) tools: BTreeMap<String, ToolFile>,
@@ -83,6 +86,9 @@ pub(super) struct ModelFile {
     /// Requests that may wait for a place.
     #[serde(default = "model_waiting")]
     pub(super) waiting: u32,
+    /// Attempts that were stopped but do not end: with more than this, no further one is started.
+    #[serde(default = "abandoned_max")]
+    pub(super) abandoned_max: u32,
     /// How often and when an attempt is repeated.
     #[serde(default)]
     pub(super) retry: RetryFile,
@@ -92,6 +98,11 @@ pub(super) struct ModelFile {
     /// How many retries it may be sent, over all runs.
     #[serde(default)]
     pub(super) budget: BudgetFile,
+    /// A name from [models]: the model that is asked when this one failed.
+    pub(super) fallback: Option<String>,
+    /// The kinds of failure for which the fallback is asked.
+    #[serde(default = "fallback_on")]
+    pub(super) fallback_on: Vec<FallbackOn>,
     /// What it costs. Without it: nothing, and limits in usd cannot be set.
     pub(super) price: Option<PriceFile>,
 }
@@ -101,6 +112,29 @@ pub(super) struct ModelFile {
 pub(super) enum Provider {
     OpenAi,
     Scripted,
+}
+
+/// What a failure of a model is, as far as another model can help.
+#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FallbackOn {
+    Transient,
+    Terminal,
+    Harness,
+    Defect,
+    ModelMistake,
+}
+
+impl From<FallbackOn> for Bucket {
+    fn from(file: FallbackOn) -> Self {
+        match file {
+            FallbackOn::Transient => Self::Transient,
+            FallbackOn::Terminal => Self::Terminal,
+            FallbackOn::Harness => Self::Harness,
+            FallbackOn::Defect => Self::Defect,
+            FallbackOn::ModelMistake => Self::ModelMistake,
+        }
+    }
 }
 
 /// What a million tokens cost, in US dollars.
@@ -189,11 +223,17 @@ pub(super) struct ToolFile {
     /// Calls that may wait for a place; the next is refused as overloaded.
     #[serde(default = "tool_waiting")]
     pub(super) waiting: u32,
+    /// Attempts that were stopped but do not end: with more than this, no further one is started.
+    #[serde(default = "abandoned_max")]
+    pub(super) abandoned_max: u32,
     /// When it stays broken after all retries: end_run ends the run, observe tells the model, which
     /// goes on without it.
     #[serde(default)]
     #[schemars(schema_with = "ends")]
     pub(super) on_exhausted: OnExhausted,
+    /// A name from [tools]: the tool that is asked in its place, with the same arguments, when this
+    /// one is exhausted or down. Never for a call that may have happened, unless that does no harm.
+    pub(super) fallback: Option<String>,
     /// Whether it is asked again and again on purpose; equal answers are then no loop.
     #[serde(default)]
     pub(super) polling: bool,
@@ -303,6 +343,14 @@ fn tool_concurrency() -> u32 {
 
 fn tool_waiting() -> u32 {
     ResiliencePolicy::default().waiting
+}
+
+fn abandoned_max() -> u32 {
+    ResiliencePolicy::default().abandoned_max
+}
+
+fn fallback_on() -> Vec<FallbackOn> {
+    vec![FallbackOn::Transient, FallbackOn::Terminal, FallbackOn::Harness]
 }
 
 fn output_max() -> Size {

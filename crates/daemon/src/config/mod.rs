@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{AgentSpec, ModelSpec, RunLimits, ToolSpec};
+use dauntless_contract::{AgentSpec, Bucket, BudgetPolicy, ModelSpec, RunLimits, ToolSpec};
+use dauntless_runtime::RevivalPolicy;
 use dauntless_tools::{CommandConfig, HttpConfig, ToolConfigError};
 use regex::Regex;
 use serde::Deserialize;
@@ -43,6 +44,8 @@ pub struct Config {
     pub agents: BTreeMap<Arc<str>, AgentConfig>,
     /// The tools.
     pub tools: BTreeMap<Arc<str>, ToolConfig>,
+    /// What all models and tools have in common.
+    pub resilience: ResilienceConfig,
     /// What is masked besides known keys and tokens. None matches the empty text.
     pub redact: Vec<Regex>,
     /// Where traces go.
@@ -56,6 +59,8 @@ pub struct ModelConfig {
     pub spec: ModelSpec,
     /// Which client, and its own settings.
     pub client: ClientConfig,
+    /// A key of [`Config::models`] that is asked when this one failed in one of these ways.
+    pub fallback: Option<(Arc<str>, Vec<Bucket>)>,
 }
 
 /// Which client serves a model.
@@ -110,6 +115,15 @@ pub enum ToolAction {
     Http(HttpConfig),
     /// One process.
     Command(CommandConfig),
+}
+
+/// What all models and tools have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResilienceConfig {
+    /// The retry budget that they share beside their own.
+    pub budget: BudgetPolicy,
+    /// When what broke too often is started afresh.
+    pub revival: RevivalPolicy,
 }
 
 /// Where traces go.

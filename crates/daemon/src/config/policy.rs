@@ -1,9 +1,11 @@
 //! The tables that bound a dependency: retry, breaker and budget. Models and tools share them.
 
 use dauntless_contract::{BreakerPolicy, BudgetPolicy, RetryPolicy};
+use dauntless_runtime::RevivalPolicy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ResilienceConfig;
 use super::unit::Length;
 
 /// How often and when an attempt is repeated.
@@ -145,5 +147,50 @@ impl From<BudgetFile> for BudgetPolicy {
             per_success_milli: milli(file.per_success),
             refill_every: file.refill_every.0,
         }
+    }
+}
+
+/// What all models and tools have in common.
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ResilienceFile {
+    /// The most retries that all of them together can be sent at once. A retry is paid for twice:
+    /// here and from the budget of its model or tool.
+    #[schemars(range(min = 0))]
+    pub(super) budget_capacity: f64,
+    /// What each success adds, in retries.
+    #[schemars(range(min = 0))]
+    pub(super) budget_per_success: f64,
+    /// One whole retry is added in this time.
+    pub(super) budget_refill_every: Length,
+    /// A tool or model that broke too often is out of service; after this time it is started afresh.
+    pub(super) revive_after: Length,
+    /// That time doubles while it keeps breaking, up to this.
+    pub(super) revive_cap: Length,
+}
+
+impl Default for ResilienceFile {
+    #[expect(clippy::cast_precision_loss, reason = "the defaults are small")]
+    fn default() -> Self {
+        let (budget, revival) = (BudgetPolicy::for_runtime(), RevivalPolicy::default());
+        Self {
+            budget_capacity: budget.capacity_milli as f64 / 1000.0,
+            budget_per_success: budget.per_success_milli as f64 / 1000.0,
+            budget_refill_every: budget.refill_every.into(),
+            revive_after: revival.after.into(),
+            revive_cap: revival.cap.into(),
+        }
+    }
+}
+
+impl From<ResilienceFile> for ResilienceConfig {
+    fn from(file: ResilienceFile) -> Self {
+        let budget = BudgetFile {
+            capacity: file.budget_capacity,
+            per_success: file.budget_per_success,
+            refill_every: file.budget_refill_every,
+        };
+        let revival = RevivalPolicy { after: file.revive_after.0, cap: file.revive_cap.0 };
+        Self { budget: budget.into(), revival }
     }
 }

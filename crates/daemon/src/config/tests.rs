@@ -89,6 +89,7 @@ fn everything_written_arrives() {
             },
             effect: ReadOnly,
             on_exhausted: Observe,
+            fallback: None,
             polling: true,
             output_bytes_max: 1048576,
             resilience: ResiliencePolicy {
@@ -96,6 +97,7 @@ fn everything_written_arrives() {
                 deadline: 120s,
                 concurrency: 2,
                 waiting: 0,
+                abandoned_max: 4,
                 retry: RetryPolicy {
                     max_attempts: 1,
                     base: 1s,
@@ -410,6 +412,57 @@ instructions = ""
         agents.b.model: missing; expected the name of a model, because there is no [model] for all agents
     "#]],
     );
+}
+
+#[test]
+fn a_fallback_is_there_leads_nowhere_back_and_is_a_tool_of_the_agent() {
+    let tool = |name: &str, more: &str| {
+        format!("[tools.{name}]\ndescription = \"x\"\n{more}\nhttp = {{ url = \"https://example.com\" }}\n")
+    };
+    let tools = [
+        tool("a", "fallback = \"b\""),
+        tool("b", "fallback = \"a\""),
+        tool("c", "fallback = \"d\""),
+        tool("d", ""),
+        tool("e", "fallback = \"dd\""),
+    ];
+    let text = format!(
+        "[model]\nprovider = \"openai\"\nname = \"m\"\nfallback = \"other\"\n\
+         [models.other]\nprovider = \"openai\"\nname = \"n\"\nfallback = \"default\"\nfallback_on = [\"sometimes\"]\n\
+         [agents.x]\ninstructions = \"x\"\ntools = [\"c\"]\n\
+         [resilience]\nrevive_after = \"1h\"\n{}",
+        tools.concat()
+    );
+    check(
+        read(&text),
+        expect![[r#"
+        model.fallback: expected a model whose own fallbacks do not lead back to "default", found "other"
+        models.other.fallback: expected a model whose own fallbacks do not lead back to "other", found "default"
+        models.other.fallback_on[0]: expected "transient", "terminal", "harness", "defect" or "model_mistake", found "sometimes"
+        agents.x.tools[0]: expected beside it "d", the fallback of "c", found "c"
+        resilience.revive_after: expected at most `revive_cap`, "10m", found "1h"
+        tools.a.fallback: expected a tool whose own fallbacks do not lead back to "a", found "b"
+        tools.b.fallback: expected a tool whose own fallbacks do not lead back to "b", found "a"
+        tools.e.fallback: expected the name of a tool in this file, found "dd"; there is a, b, c, d, e
+    "#]],
+    );
+}
+
+#[test]
+fn what_all_share_and_who_stands_in_for_whom_arrives() {
+    let more = "[resilience]\nbudget_capacity = 2.5\nbudget_per_success = 0.5\nbudget_refill_every = \"2s\"\n\
+                revive_after = \"5s\"\nrevive_cap = \"1m\"\n\
+                [models.spare]\nprovider = \"openai\"\nname = \"n\"\nfallback = \"default\"\n";
+    let config = smallest_with(more).expect("it is right");
+    let ResilienceConfig { budget, revival } = config.resilience;
+    assert_eq!(
+        budget,
+        BudgetPolicy { capacity_milli: 2500, per_success_milli: 500, refill_every: Duration::from_secs(2) }
+    );
+    assert_eq!((revival.after.as_secs(), revival.cap.as_secs()), (5, 60));
+    let usual = vec![Bucket::Transient, Bucket::Terminal, Bucket::Harness];
+    assert_eq!(config.models["spare"].fallback, Some(("default".into(), usual)));
+    assert_eq!(config.models["default"].fallback, None);
 }
 
 #[test]

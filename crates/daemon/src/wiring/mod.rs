@@ -43,6 +43,7 @@ impl App {
         for (name, tool) in &config.tools {
             parts.tool(name, tool, environment);
         }
+        parts.let_go_of_lost_fallbacks(config, environment);
         let mut models = Models::default();
         let mut agents = Vec::new();
         for (name, agent) in &config.agents {
@@ -55,12 +56,15 @@ impl App {
                 }
             };
             let tools = agent.tools.iter().filter_map(|tool| parts.tools.get(tool).cloned());
+            let fallbacks = models.fallbacks(&agent.model, &config.models, environment);
             let built = Agent::new(Arc::clone(name))
                 .instructions(Arc::clone(&agent.spec.instructions))
                 .on_panic(agent.spec.on_panic)
                 .shared_model(model)
                 .limits(agent.limits.clone())
                 .tools(tools);
+            let built =
+                fallbacks.into_iter().fold(built, |agent, (model, on)| agent.fallback_model(model, on));
             match built.check() {
                 problems if problems.is_empty() => agents.push(built),
                 problems => parts.broken(name, Cause::Declarations(problems)),
@@ -82,6 +86,7 @@ impl App {
         let (name, tool) = config.tools.get_key_value(name).ok_or_else(|| NoTool::unknown(name, config))?;
         let mut parts = Parts::default();
         parts.tool(name, tool, environment);
+        parts.let_go_of_lost_fallbacks(config, environment);
         if let Some(broken) = parts.broken.pop() {
             return Err(NoTool::Broken { name: Arc::clone(name), cause: broken.cause });
         }
@@ -171,9 +176,26 @@ impl Parts {
         }
     }
 
+    /// A tool whose fallback is not there works without it; that the fallback is missing is told anyway.
+    fn let_go_of_lost_fallbacks(&mut self, config: &Config, environment: Environment<'_>) {
+        let is_lost = |tool: &Arc<dyn Tool>| {
+            tool.spec().fallback.as_ref().is_some_and(|fallback| !self.tools.contains_key(fallback))
+        };
+        let lost: Vec<Arc<str>> =
+            self.tools.iter().filter(|(_, tool)| is_lost(tool)).map(|(name, _)| Arc::clone(name)).collect();
+        for name in lost {
+            let Some(tool) = config.tools.get(&name) else { continue };
+            let mut alone = tool.clone();
+            Arc::make_mut(&mut alone.spec).fallback = None;
+            self.tool(&name, &alone, environment);
+        }
+    }
+
     async fn start(self, config: &Config, agents: Vec<Agent>) -> Result<App, BuildError> {
         let mut builder = Runtime::builder()
             .secrets(self.secrets)
+            .retry_budget(config.resilience.budget.clone())
+            .revival(config.resilience.revival.clone())
             .redact(config.redact.iter().map(|pattern| pattern.as_str().to_owned()));
         for agent in &agents {
             builder = builder.agent(agent);

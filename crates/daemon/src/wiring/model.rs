@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use dauntless_contract::{Model, ModelSpec};
+use dauntless_contract::{Bucket, Model, ModelSpec};
 use dauntless_models::{OpenAi, Scripted, Secret};
 
 use super::{Environment, ModelError};
@@ -34,6 +34,26 @@ impl Models {
                 place.insert(built).clone()
             }
         }
+    }
+
+    /// The models that are asked after this one, in order, as far as they can be had.
+    pub(super) fn fallbacks(
+        &mut self,
+        name: &Arc<str>,
+        all: &BTreeMap<Arc<str>, ModelConfig>,
+        environment: Environment<'_>,
+    ) -> Vec<(Arc<dyn Model>, Vec<Bucket>)> {
+        let mut chain = Vec::new();
+        let mut next = all.get(name).and_then(|model| model.fallback.as_ref());
+        while let Some((name, on)) = next {
+            let Some(config) = all.get(name) else { break };
+            // One that cannot be had is passed over: the next in the chain may be there.
+            if let Ok(model) = self.get(name, config, environment) {
+                chain.push((model, on.clone()));
+            }
+            next = config.fallback.as_ref();
+        }
+        chain
     }
 
     /// What must not be shown of them.

@@ -125,3 +125,18 @@ fn a_mistake_on_the_command_line_is_told_like_one_in_a_file() {
             |            ^^^^^^^^^^^
         command line: 2 mistakes"#]].assert_eq(&report.to_string());
 }
+
+#[tokio::test]
+async fn a_fallback_that_cannot_be_had_is_done_without() {
+    let text = TWO_AGENTS
+        .replace(
+            "command.argv = [\"echo\", \"{text}\"]",
+            "fallback = \"ghost\"\ncommand.argv = [\"echo\", \"{text}\"]",
+        )
+        .replacen("name = \"m\"", "name = \"m\"\nfallback = \"other\"", 1);
+    let app = App::assemble(&parsed(&text), &environment).await.unwrap();
+    let agent = app.agent(Some("good")).expect("it runs without either fallback");
+    let called = app.runtime().call_tool(agent, "echo", r#"{"text":"hi"}"#, |_| {}).await.unwrap();
+    assert_eq!(called.record.attempts, 1);
+    app.shutdown(Duration::from_secs(1)).await;
+}

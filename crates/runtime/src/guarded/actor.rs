@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use dauntless_contract::{Clock, Failure, Progress, ResiliencePolicy, Timestamp};
+use dauntless_contract::{Failure, Progress, ResiliencePolicy, Timestamp};
 use dauntless_core::resilience::{CallEffect, CallEnd, CallEvent, Dependency, Report, Ticket};
 use dauntless_core::run::CancelReach;
 use futures_util::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::attempt::{Running, Timer};
 use super::supervisor::SupervisorMsg;
 use super::{AttemptCtx, AttemptInput, GuardedHandle, Job, Port};
 use crate::clock::sleep_until;
@@ -31,7 +31,6 @@ impl<P> GuardedActor<P> {
 
 pub(super) struct GuardedArgs<P: Port> {
     pub(super) handle: GuardedHandle<P>,
-    pub(super) clock: Arc<dyn Clock>,
     pub(super) supervisor: ActorRef<SupervisorMsg>,
     pub(super) seed: u64,
 }
@@ -67,33 +66,9 @@ enum Health {
 /// What the shell holds for one call that is not answered yet.
 struct Call<P: Port> {
     job: Box<Job<P>>,
-    running: Option<Running>,
+    running: Option<Running<P>>,
     timer: Option<Timer>,
     permit: OwnedSemaphorePermit,
-}
-
-/// The tasks of one attempt. Dropping it stops them: an actor that is killed leaves none behind.
-struct Running {
-    attempt: u32,
-    cancel: CancellationToken,
-    task: AbortHandle,
-    _timeout: Timer,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.cancel.cancel();
-        self.task.abort();
-    }
-}
-
-/// A sleeping task that is stopped when it is no longer wanted.
-struct Timer(AbortHandle);
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl<P: Port> Actor for GuardedActor<P> {
@@ -118,7 +93,7 @@ impl<P: Port> Actor for GuardedActor<P> {
         msg: GuardedMsg<P>,
         shell: &mut GuardedShell<P>,
     ) -> Result<(), ActorProcessingErr> {
-        let now = shell.args.clock.now();
+        let now = shell.args.handle.now();
         if let Some(event) = shell.event(now, msg) {
             shell.decide(now, event);
         }
@@ -130,8 +105,8 @@ impl<P: Port> Actor for GuardedActor<P> {
         _: ActorRef<GuardedMsg<P>>,
         shell: &mut GuardedShell<P>,
     ) -> Result<(), ActorProcessingErr> {
-        let now = shell.args.clock.now();
-        let name = shell.args.handle.port().name();
+        let now = shell.args.handle.now();
+        let name = shell.args.handle.name();
         let failure = Failure::tool_down(format!("`{name}` was taken out of service."));
         shell.decide(now, CallEvent::Stopped { failure });
         Ok(())
@@ -144,12 +119,14 @@ impl<P: Port> GuardedShell<P> {
             GuardedMsg::Submit { ticket, job, permit } => {
                 let port = self.args.handle.port();
                 let deadline = job.deadline.min(now + port.policy().deadline);
-                let effect = port.effect();
+                let (run, effect) = (P::run(&job.request), port.effect());
                 self.calls.insert(ticket, Call { job, running: None, timer: None, permit });
-                CallEvent::Submitted { ticket, effect, deadline }
+                CallEvent::Submitted { ticket, run, effect, deadline }
             }
             GuardedMsg::Ended { ticket, attempt, end } => {
-                self.stop_attempt(ticket, attempt);
+                if let Some(running) = self.take_attempt(ticket, attempt) {
+                    running.has_ended();
+                }
                 match end {
                     AttemptEnd::Answered(Ok(value)) => {
                         if let Health::Unproven = self.health {
@@ -169,7 +146,7 @@ impl<P: Port> GuardedShell<P> {
                 }
             }
             GuardedMsg::OutOfTime { ticket, attempt } => {
-                self.stop_attempt(ticket, attempt);
+                drop(self.take_attempt(ticket, attempt));
                 CallEvent::TimedOut { ticket, attempt }
             }
             GuardedMsg::Timer { ticket, timer } => CallEvent::TimerFired { ticket, timer },
@@ -185,27 +162,50 @@ impl<P: Port> GuardedShell<P> {
         })
     }
 
-    fn stop_attempt(&mut self, ticket: Ticket, attempt: u32) {
-        if let Some(call) = self.calls.get_mut(&ticket)
-            && call.running.as_ref().is_some_and(|running| running.attempt == attempt)
-        {
-            call.running = None;
-        }
+    /// Takes out the attempt, if it is the one under way.
+    fn take_attempt(&mut self, ticket: Ticket, attempt: u32) -> Option<Running<P>> {
+        let call = self.calls.get_mut(&ticket)?;
+        call.running.take_if(|running| running.attempt == attempt)
     }
 
     fn decide(&mut self, now: Timestamp, event: CallEvent<P::Reply>) {
-        let effects = self.machine.on(now, event, &mut self.args.handle.policies());
+        let mut abandoned = Vec::new();
+        self.step(now, event, &mut abandoned);
+        while let Some(ticket) = abandoned.pop() {
+            self.step(now, CallEvent::CancelRequested { ticket }, &mut abandoned);
+        }
+    }
+
+    fn step(&mut self, now: Timestamp, event: CallEvent<P::Reply>, abandoned: &mut Vec<Ticket>) {
+        let GuardedArgs { handle, .. } = &self.args;
+        let (effects, moved) = {
+            let mut policies = handle.policies();
+            let effects = self.machine.on(now, event, &mut policies, &mut handle.common());
+            (effects, policies.breaker.has_changes())
+        };
+        if moved {
+            handle.tell_breaker_changes();
+        }
         for effect in effects {
             match effect {
+                // Its place goes to the next in turn; the dependency never hears of this call.
+                CallEffect::StartAttempt { ticket, .. } if self.is_abandoned(ticket) => {
+                    abandoned.push(ticket)
+                }
                 CallEffect::StartAttempt { ticket, attempt, timeout_at } => {
                     self.start_attempt(ticket, attempt, timeout_at);
                 }
-                CallEffect::AbortAttempt { ticket, attempt } => self.stop_attempt(ticket, attempt),
+                CallEffect::AbortAttempt { ticket, attempt } => drop(self.take_attempt(ticket, attempt)),
                 CallEffect::StartTimer { ticket, timer, at } => self.start_timer(ticket, timer, at),
                 CallEffect::Answer { ticket, end } => self.answer(ticket, end),
                 CallEffect::Report(report) => self.report(report),
             }
         }
+    }
+
+    /// Whether whoever asked for the call went away without cancelling it.
+    fn is_abandoned(&self, ticket: Ticket) -> bool {
+        self.calls.get(&ticket).is_some_and(|call| call.job.reply.is_abandoned())
     }
 
     fn start_attempt(&mut self, ticket: Ticket, attempt: u32, timeout_at: Timestamp) {
@@ -223,13 +223,13 @@ impl<P: Port> GuardedShell<P> {
         // The tool's own code runs from here on, its first synchronous part included: inside the task.
         let input = AttemptInput { request: Arc::clone(&call.job.request), watch: call.job.watch.clone() };
         let me = self.me.clone();
-        let attempt_span = span.clone();
+        let (attempt_span, redact) = (span.clone(), Arc::clone(&port));
         let task = tokio::spawn(
             async move {
                 let work = async move { port.attempt(input, ctx).await };
                 let end = match AssertUnwindSafe(work).catch_unwind().await {
                     Ok(result) => AttemptEnd::Answered(result),
-                    Err(panic) => AttemptEnd::Panicked(panic_text(&*panic)),
+                    Err(panic) => AttemptEnd::Panicked(redact.redact(&panic_text(&*panic))),
                 };
                 if let AttemptEnd::Answered(Err(failure)) = &end {
                     telemetry::record_failure(&attempt_span, failure.code);
@@ -238,22 +238,18 @@ impl<P: Port> GuardedShell<P> {
             }
             .instrument(span),
         );
-        let (me, clock) = (self.me.clone(), Arc::clone(&self.args.clock));
+        let (me, clock) = (self.me.clone(), Arc::clone(self.args.handle.clock()));
         let timeout = tokio::spawn(async move {
             sleep_until(&*clock, timeout_at).await;
             let _ = me.send_message(GuardedMsg::OutOfTime { ticket, attempt });
         });
-        call.running = Some(Running {
-            attempt,
-            cancel,
-            task: task.abort_handle(),
-            _timeout: Timer(timeout.abort_handle()),
-        });
+        let handle = self.args.handle.clone();
+        call.running = Some(Running::new(attempt, handle, cancel, task, Timer(timeout.abort_handle())));
     }
 
     fn start_timer(&mut self, ticket: Ticket, timer: u32, at: Timestamp) {
         let Some(call) = self.calls.get_mut(&ticket) else { return };
-        let (me, clock) = (self.me.clone(), Arc::clone(&self.args.clock));
+        let (me, clock) = (self.me.clone(), Arc::clone(self.args.handle.clock()));
         let task = tokio::spawn(async move {
             sleep_until(&*clock, at).await;
             let _ = me.send_message(GuardedMsg::Timer { ticket, timer });

@@ -5,23 +5,27 @@
 //! each attempt runs in a task of its own, so a panic, a hang or a slow answer costs that attempt.
 
 mod actor;
+mod attempt;
+mod budget;
 mod handle;
+mod keeper;
 mod reply;
 mod supervisor;
 
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{Effect, Failure, Progress, ResiliencePolicy, Timestamp};
+use dauntless_contract::{DependencyKind, Effect, Failure, Progress, ResiliencePolicy, RunId, Timestamp};
 use dauntless_core::resilience::CallEnd;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::watch::Watch;
 
-pub(crate) use handle::{GuardedHandle, JobTicket};
-pub(crate) use reply::ReplySlot;
-pub(crate) use supervisor::{GaveUp, GuardedSupervisor, SupervisorArgs};
+pub(crate) use budget::RuntimeBudget;
+pub(crate) use handle::{GuardedHandle, JobTicket, Surroundings};
+pub(crate) use keeper::{Keeper, KeeperArgs};
+pub(crate) use reply::{Caller, ReplySlot};
 
 /// What differs between a tool and a model.
 pub(crate) trait Port: Send + Sync + 'static {
@@ -30,12 +34,19 @@ pub(crate) trait Port: Send + Sync + 'static {
     /// What a call that worked gives.
     type Reply: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
 
+    /// What it is.
+    const KIND: DependencyKind;
+
     /// The name, for messages.
     fn name(&self) -> &Arc<str>;
     /// The bounds.
     fn policy(&self) -> &ResiliencePolicy;
     /// What a repetition would do.
     fn effect(&self) -> Effect;
+    /// Text for operators with its secrets masked.
+    fn redact(&self, text: &str) -> Arc<str>;
+    /// Whose call it is: where calls wait for places, runs take turns.
+    fn run(request: &Self::Request) -> RunId;
     /// One attempt. The answer is already redacted.
     fn attempt(
         self: Arc<Self>,

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::Clock;
+use dauntless_contract::ToolChange;
 use dauntless_core::supervision::{Incident, Restarts, Verdict};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use super::actor::{GuardedActor, GuardedArgs};
+use super::attempt::Timer;
 use super::handle::Status;
 use super::{GuardedHandle, Port};
 use crate::clock::sleep_until;
@@ -19,6 +20,13 @@ pub(crate) struct GaveUp {
     pub(crate) count: u32,
     /// The latest causes, oldest first.
     pub(crate) history: Vec<Incident>,
+}
+
+impl GaveUp {
+    /// Why the dependency is out of service, in a sentence.
+    pub(crate) fn why(&self) -> Arc<str> {
+        format!("it broke {} times in a short time.", self.count).into()
+    }
 }
 
 fn last_cause(history: &[Incident]) -> &str {
@@ -35,7 +43,6 @@ impl<P> GuardedSupervisor<P> {
 
 pub(crate) struct SupervisorArgs<P: Port> {
     pub(crate) handle: GuardedHandle<P>,
-    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) restarts: Restarts,
     pub(crate) seed: u64,
 }
@@ -53,6 +60,8 @@ pub(crate) struct SupervisorShell<P: Port> {
     args: SupervisorArgs<P>,
     incarnation: u64,
     child: Option<ActorId>,
+    /// Ends the wait before a restart; stopped with the supervisor.
+    restart: Option<Timer>,
 }
 
 impl<P: Port> Actor for GuardedSupervisor<P> {
@@ -65,7 +74,7 @@ impl<P: Port> Actor for GuardedSupervisor<P> {
         me: ActorRef<SupervisorMsg>,
         args: SupervisorArgs<P>,
     ) -> Result<SupervisorShell<P>, ActorProcessingErr> {
-        let mut shell = SupervisorShell { args, incarnation: 0, child: None };
+        let mut shell = SupervisorShell { args, incarnation: 0, child: None, restart: None };
         shell.start_child(&me).await?;
         Ok(shell)
     }
@@ -79,7 +88,7 @@ impl<P: Port> Actor for GuardedSupervisor<P> {
         match msg {
             SupervisorMsg::AttemptPanicked { cause } => {
                 tracing::error!(dependency = shell.name(), cause = &*cause, "an attempt panicked");
-                let now = shell.args.clock.now();
+                let now = shell.args.handle.now();
                 match shell.args.restarts.on_failure(now, cause) {
                     // The panic is contained in its attempt; the actor is sound and keeps its calls.
                     Verdict::Restart { after: _ } => Ok(()),
@@ -87,10 +96,13 @@ impl<P: Port> Actor for GuardedSupervisor<P> {
                 }
             }
             SupervisorMsg::Healthy => {
-                shell.args.restarts.on_healthy(shell.args.clock.now());
+                shell.args.restarts.on_healthy(shell.args.handle.now());
                 Ok(())
             }
-            SupervisorMsg::RestartDue if shell.child.is_none() => shell.start_child(&me).await,
+            SupervisorMsg::RestartDue if shell.child.is_none() => {
+                shell.restart = None;
+                shell.start_child(&me).await
+            }
             SupervisorMsg::RestartDue => Ok(()),
         }
     }
@@ -112,18 +124,26 @@ impl<P: Port> Actor for GuardedSupervisor<P> {
             return Ok(());
         }
         shell.child = None;
+        let cause = shell.args.handle.port().redact(&cause);
+        let told = Arc::clone(&cause);
         tracing::error!(dependency = shell.name(), cause = &*cause, "its actor ended");
-        let now = shell.args.clock.now();
+        let now = shell.args.handle.now();
         match shell.args.restarts.on_failure(now, cause) {
-            Verdict::Restart { after } if after.is_zero() => shell.start_child(&me).await,
             Verdict::Restart { after } => {
+                let handle = &shell.args.handle;
+                handle.count_restart();
+                handle.tell(ToolChange::Restarting { retry_in: after, cause: told });
+                if after.is_zero() {
+                    return shell.start_child(&me).await;
+                }
                 let until = now + after;
-                shell.args.handle.set_status(Status::Restarting { until });
-                let clock = Arc::clone(&shell.args.clock);
-                tokio::spawn(async move {
+                handle.set_status(Status::Restarting { until });
+                let clock = Arc::clone(shell.args.handle.clock());
+                let timer = tokio::spawn(async move {
                     sleep_until(&*clock, until).await;
                     let _ = me.send_message(SupervisorMsg::RestartDue);
                 });
+                shell.restart = Some(Timer(timer.abort_handle()));
                 Ok(())
             }
             Verdict::GiveUp { count, history } => Err(shell.give_up(count, history)),
@@ -135,21 +155,21 @@ impl<P: Port> Actor for GuardedSupervisor<P> {
         _: ActorRef<SupervisorMsg>,
         shell: &mut SupervisorShell<P>,
     ) -> Result<(), ActorProcessingErr> {
-        shell.args.handle.set_status(Status::Down { why: "the runtime is shutting down.".into() });
+        let why = "the runtime is shutting down.".into();
+        shell.args.handle.set_status(Status::Down { why, until: None });
         Ok(())
     }
 }
 
 impl<P: Port> SupervisorShell<P> {
     fn name(&self) -> &str {
-        self.args.handle.port().name()
+        self.args.handle.name()
     }
 
     async fn start_child(&mut self, me: &ActorRef<SupervisorMsg>) -> Result<(), ActorProcessingErr> {
         self.incarnation += 1;
         let args = GuardedArgs {
             handle: self.args.handle.clone(),
-            clock: Arc::clone(&self.args.clock),
             supervisor: me.clone(),
             seed: self.args.seed.wrapping_add(self.incarnation),
         };
@@ -162,8 +182,10 @@ impl<P: Port> SupervisorShell<P> {
     /// Takes the dependency out of service and escalates, typed. The supervisor ends with its
     /// child, whose calls are answered by their slots.
     fn give_up(&self, count: u32, history: Vec<Incident>) -> ActorProcessingErr {
-        let why = format!("it broke {count} times in a short time.");
-        self.args.handle.set_status(Status::Down { why: why.into() });
-        Box::new(GaveUp { name: Arc::clone(self.args.handle.port().name()), count, history })
+        let handle = &self.args.handle;
+        let gave_up = GaveUp { name: Arc::clone(handle.name()), count, history };
+        // At once, so that no call is sent to an actor that is about to end.
+        handle.set_status(Status::Down { why: gave_up.why(), until: None });
+        Box::new(gave_up)
     }
 }

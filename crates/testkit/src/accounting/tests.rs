@@ -227,9 +227,16 @@ fn a_history_of_rounds_balances_by_construction() {
 fn a_journal_balances_or_names_the_open_call() {
     let raw = |id: &str| RawCall { id: id.into(), name: "t".into(), arguments: "".into(), garbled: None };
     let reply = ModelReply::calls(vec![raw("a"), raw("b")]);
-    let replied = RunEvent::ModelReplied { turn: 1, reply, attempts: 1 };
+    let replied = RunEvent::ModelReplied { turn: 1, model: 0, reply, attempts: 1 };
     let verdict = CallVerdict::Succeeded(ToolOutput::text("ok"));
-    let record = CallRecord { verdict, attempts: 1, waited: Duration::ZERO, stopped_by: None };
+    let record = CallRecord {
+        verdict,
+        attempts: 1,
+        waited: Duration::ZERO,
+        stopped_by: None,
+        out_for: None,
+        by: None,
+    };
     let end = |call| RunEvent::CallEnded { call, record: record.clone() };
     CallAccounting::of_journal(&[replied.clone(), end(C1), end(C0)]).assert_balanced();
     expect_problems(

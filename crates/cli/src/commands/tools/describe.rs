@@ -50,8 +50,17 @@ const fn effect(effect: Effect) -> &'static str {
     }
 }
 
-fn bounds(policy: &ResiliencePolicy) -> [(&'static str, String); 6] {
-    let ResiliencePolicy { attempt_timeout, deadline, concurrency, waiting, retry, breaker, budget } = policy;
+fn bounds(policy: &ResiliencePolicy) -> [(&'static str, String); 7] {
+    let ResiliencePolicy {
+        attempt_timeout,
+        deadline,
+        concurrency,
+        waiting,
+        abandoned_max,
+        retry,
+        breaker,
+        budget,
+    } = policy;
     [
         ("attempt", format!("{} at most", length(*attempt_timeout))),
         ("call", format!("{} at most, for queue, attempts and waits together", length(*deadline))),
@@ -70,6 +79,10 @@ fn bounds(policy: &ResiliencePolicy) -> [(&'static str, String); 6] {
             },
         ),
         ("at once", format!("{concurrency} attempts, and {waiting} calls that wait for a place")),
+        (
+            "stopping",
+            format!("with more than {abandoned_max} attempts that do not stop when told to, none is started"),
+        ),
         (
             "breaker",
             format!(
@@ -114,9 +127,15 @@ fn failures(spec: &ToolSpec) -> Vec<(String, String)> {
 }
 
 fn leads_to(code: FailureCode, spec: &ToolSpec) -> String {
-    let used_up = match spec.on_exhausted {
+    let given_up = match spec.on_exhausted {
         OnExhausted::EndRun => "the run ends with tool_exhausted",
         OnExhausted::Observe => "the model is told and goes on without the tool",
+    };
+    let used_up = match &spec.fallback {
+        Some(other) => {
+            format!("{other} is asked in its place where that does no harm; if that fails too, {given_up}")
+        }
+        None => given_up.to_owned(),
     };
     let told = "The model is told at once and can think again.";
     match code.bucket() {

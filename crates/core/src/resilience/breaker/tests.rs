@@ -229,6 +229,48 @@ fn cb_10_a_million_trips_do_not_overflow() {
 }
 
 #[test]
+fn cb_11_time_that_steps_back_or_leaps_wedges_nothing() {
+    let day = Duration::from_secs(86_400);
+    let mut breaker = tripped_at(Timestamp::ZERO + day);
+    let until = open_until(&breaker, Timestamp::ZERO + day);
+    for back in [Timestamp::ZERO, Timestamp::ZERO + day] {
+        assert!(breaker.acquire(back).is_err());
+        assert_eq!(breaker.state(back), BreakerState::Open { until });
+    }
+    let _leaked = breaker.acquire(until).unwrap();
+    let after_suspend = until + day;
+    assert_eq!(breaker.state(after_suspend), BreakerState::HalfOpen, "late, but not stuck");
+    let probe = breaker.acquire(after_suspend).unwrap();
+    assert_eq!(breaker.record(probe, Weight::Healthy, Timestamp::ZERO), Recorded::Unchanged);
+    assert_eq!(attempt(&mut breaker, Weight::Healthy, after_suspend), Recorded::Closed);
+}
+
+#[test]
+fn cb_12_every_move_is_noted_once_and_in_order() {
+    let mut breaker = tripped_at(at(0));
+    let until = open_until(&breaker, at(0));
+    assert_eq!(breaker.take_changes(), [BreakerState::Open { until }]);
+    assert!(!breaker.has_changes() && breaker.acquire(at(1)).is_err() && !breaker.has_changes());
+    for _ in 0..2 {
+        let _ = attempt(&mut breaker, Weight::Healthy, until);
+    }
+    breaker.force_open();
+    breaker.force_close();
+    breaker.reset(until);
+    assert_eq!(
+        breaker.take_changes(),
+        [
+            BreakerState::HalfOpen,
+            BreakerState::Closed,
+            BreakerState::ForcedOpen,
+            BreakerState::ForcedClosed,
+            BreakerState::Closed,
+        ]
+    );
+    assert_eq!(breaker.take_changes(), []);
+}
+
+#[test]
 fn cb_13_an_operator_can_open_close_and_reset_it_in_every_state() {
     let half_open = {
         let mut breaker = tripped_at(at(0));

@@ -20,7 +20,7 @@ enum Step {
     Waits(u64),
 }
 
-const NAMES: [&str; 5] = ["find", "pay", "news", "poll", "nope"];
+const NAMES: [&str; 7] = ["find", "pay", "news", "poll", "nope", "price", "transfer"];
 const ARGUMENTS: [&str; 5] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", ""];
 const TEXTS: [&str; 3] = ["The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
 
@@ -72,7 +72,10 @@ fn take(scene: &mut Scene, step: Step) {
                 calls.into_iter().map(|(name, text)| (NAMES[name], ARGUMENTS[text])).collect();
             scene.asks(&calls)
         }
-        Step::Ends { index, how, stale: false } => scene.ends(index, verdict(how)),
+        Step::Ends { index, how, stale: false } => {
+            scene.out_for = (how % 2 == 1).then(|| Duration::from_secs(1));
+            scene.ends(index, verdict(how))
+        }
         Step::Ends { index, how, stale: true } => {
             let turn = scene.turn;
             scene.turn = turn.saturating_sub(1);
@@ -81,9 +84,9 @@ fn take(scene: &mut Scene, step: Step) {
             scene
         }
         Step::ModelFails => {
-            let turn = scene.turn;
+            let (turn, model) = (scene.turn, scene.model);
             let failure = Failure::unavailable("Down.");
-            scene.on(RunEvent::ModelFailed { turn, failure, attempts: 3 })
+            scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 3 })
         }
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
         Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),

@@ -38,6 +38,7 @@ impl Resolver<'_, '_> {
         let instructions = self.instructions(pointer, file.instructions, file.instructions_file.as_deref());
         let model = self.model_of(pointer, file.model);
         self.tools_of(pointer, &file.tools);
+        self.fallbacks_in(pointer, &file.tools);
         let limits = run_limits(&file.limits, defaults);
         let spec = AgentSpec {
             name: name.into(),
@@ -93,7 +94,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn unknown_name(&mut self, at: &str, what: &str, name: &str, known: &[String]) {
+    pub(super) fn unknown_name(&mut self, at: &str, what: &str, name: &str, known: &[String]) {
         let hint = match nearest(name, known) {
             Some(near) => format!("did you mean {near:?}?"),
             None if known.is_empty() => "there is none in this file".to_owned(),

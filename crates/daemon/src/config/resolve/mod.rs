@@ -14,10 +14,12 @@ use serde_json::Value;
 
 use super::document::{Document, join};
 use super::file::{ConfigFile, TelemetryFile};
+use super::policy::ResilienceFile;
 use super::unit::Length;
 use super::{Config, DEFAULT_MODEL, TelemetryConfig, ToolConfig, secret};
 
 mod agent;
+mod fallback;
 mod model;
 mod tool;
 
@@ -33,11 +35,13 @@ pub(super) fn resolve(
     resolver.secrets();
     let models = resolver.models(file.model, file.models);
     let tools = resolver.tools(file.tools, refuses);
+    resolver.fallbacks();
+    resolver.revival(&file.resilience);
     let agents = resolver.agents(file.agents, &file.limits, &models);
     let redact = resolver.redact(&file.redact.patterns);
     let TelemetryFile { otlp_endpoint, service_name } = file.telemetry;
     let telemetry = TelemetryConfig { otlp_endpoint: otlp_endpoint.map(|url| url.0), service_name };
-    Config { models, agents, tools, redact, telemetry }
+    Config { models, agents, tools, resilience: file.resilience.into(), redact, telemetry }
 }
 
 struct Resolver<'d, 't> {
@@ -129,6 +133,12 @@ impl Resolver<'_, '_> {
         timeout.min(deadline).0
     }
 
+    fn revival(&mut self, file: &ResilienceFile) {
+        let pair =
+            ("/resilience/revive_after", file.revive_after.0, "/resilience/revive_cap", file.revive_cap.0);
+        self.below_cap(pair);
+    }
+
     /// A bound that starts above its cap would only ever be the cap.
     fn caps(&mut self, pointer: &str, policy: &ResiliencePolicy) {
         let pairs = [
@@ -137,17 +147,21 @@ impl Resolver<'_, '_> {
         ];
         for (start, length, end, cap) in pairs {
             let (start, end) = (format!("{pointer}/{start}"), format!("{pointer}/{end}"));
-            if length <= cap || self.document.is_noted(&start) || self.document.is_noted(&end) {
-                continue;
-            }
-            let (start_key, end_key) = (last(&start), last(&end));
-            if self.document.get(&start).is_some() {
-                let expected = format!("at most `{end_key}`, \"{}\"", Length(cap));
-                self.document.wrong(&start, expected, None);
-            } else {
-                let expected = format!("at least `{start_key}`, \"{}\"", Length(length));
-                self.document.wrong(&end, expected, None);
-            }
+            self.below_cap((&start, length, &end, cap));
+        }
+    }
+
+    fn below_cap(&mut self, (start, length, end, cap): (&str, Duration, &str, Duration)) {
+        if length <= cap || self.document.is_noted(start) || self.document.is_noted(end) {
+            return;
+        }
+        let (start_key, end_key) = (last(start), last(end));
+        if self.document.get(start).is_some() {
+            let expected = format!("at most `{end_key}`, \"{}\"", Length(cap));
+            self.document.wrong(start, expected, None);
+        } else {
+            let expected = format!("at least `{start_key}`, \"{}\"", Length(length));
+            self.document.wrong(end, expected, None);
         }
     }
 

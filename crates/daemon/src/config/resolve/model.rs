@@ -46,6 +46,7 @@ impl Resolver<'_, '_> {
             deadline: file.deadline.0,
             concurrency: file.concurrency,
             waiting: file.waiting,
+            abandoned_max: file.abandoned_max,
             retry: file.retry.into(),
             breaker: file.breaker.into(),
             budget: file.budget.into(),
@@ -80,6 +81,7 @@ impl Resolver<'_, '_> {
             output_tokens_max: file.max_output_tokens,
             resilience,
         };
-        ModelConfig { spec, client }
+        let on = file.fallback_on.into_iter().map(Into::into).collect();
+        ModelConfig { spec, client, fallback: file.fallback.map(|name| (name.into(), on)) }
     }
 }

@@ -56,6 +56,7 @@ impl Resolver<'_, '_> {
             deadline: file.deadline.0,
             concurrency: file.concurrency,
             waiting: file.waiting,
+            abandoned_max: file.abandoned_max,
             retry: file.retry.into(),
             breaker: file.breaker.into(),
             budget: file.budget.into(),
@@ -65,6 +66,7 @@ impl Resolver<'_, '_> {
         let spec = ToolSpec {
             effect: file.effect,
             on_exhausted: file.on_exhausted,
+            fallback: file.fallback.map(Into::into),
             polling: file.polling,
             output_bytes_max: file.output_max.0,
             resilience,

@@ -29,6 +29,7 @@ fn a_tool_is_described_with_everything_it_declares() {
           call     60 s at most, for queue, attempts and waits together
           retries  up to 3 attempts; the wait is drawn from 0 to 0.25 s, growing ×2 up to 20 s; a server may ask for up to 60 s
           at once  8 attempts, and 32 calls that wait for a place
+          stopping with more than 4 attempts that do not stop when told to, none is started
           breaker  opens after 5 failures in a row, or when 50% of at least 5 calls in 60 s failed; for 5 s to 2 min 0 s
           budget   10 retries over all runs; each success adds 0.2, and every 5 s adds one
           output   of a success the model is shown 32768 bytes at most

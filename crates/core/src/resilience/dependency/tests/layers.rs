@@ -62,6 +62,21 @@ fn lim_02_calls_are_served_in_order_and_cancelled_ones_skipped() {
 }
 
 #[test]
+fn lim_02_a_run_with_many_calls_does_not_hold_up_a_run_with_one() {
+    let mut sim = Sim::new(places(1, 32));
+    for n in 0..10 {
+        sim.call_of(1, n, Effect::ReadOnly, Timestamp::MAX);
+    }
+    sim.call_of(2, 100, Effect::ReadOnly, Timestamp::MAX);
+    let mut order = Vec::new();
+    while let Some((&ticket, &(attempt, _))) = sim.running.first_key_value() {
+        order.push(ticket.0);
+        sim.event(CallEvent::Succeeded { ticket, attempt, value: "value" });
+    }
+    assert_eq!(order, [0, 1, 100, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
 fn lim_02_a_call_that_waited_to_its_deadline_is_never_started() {
     check(
         places(1, 9),

@@ -4,8 +4,8 @@ use dauntless_contract::{BreakerPolicy, BudgetPolicy, FailureCode, ResiliencePol
 use proptest::prelude::*;
 
 use super::sim::Sim;
-use crate::resilience::Rng;
 use crate::resilience::dependency::*;
+use crate::resilience::{RetryBudget, Rng};
 
 const EFFECTS: [Effect; 5] =
     [Effect::ReadOnly, Effect::Idempotent, Effect::Keyed, Effect::Verifiable, Effect::Once];
@@ -20,7 +20,7 @@ fn happen(sim: &mut Sim, rng: &mut Rng, submitted: &mut u64) {
         (0..30, _) => {
             *submitted += 1;
             let deadline = sim.now + ms * 10;
-            sim.call(*submitted, EFFECTS[pick(5)], deadline);
+            sim.call_of(pick(3) as u128, *submitted, EFFECTS[pick(5)], deadline);
         }
         (30..50, Some((ticket, attempt))) => {
             sim.event(CallEvent::Succeeded { ticket, attempt, value: "value" });
@@ -66,7 +66,7 @@ fn check_invariants(sim: &Sim, policy: &ResiliencePolicy, submitted: u64) {
             Phase::Running { .. } => running += 1,
             Phase::Waiting { spot: Spot::Place { turn }, .. } => {
                 placed += 1;
-                assert_eq!(dependency.queue.get(turn), Some(ticket));
+                assert!(dependency.queue.holds(*turn, *ticket));
             }
             Phase::Waiting { spot: Spot::Gate, .. } => at_gate += 1,
             Phase::Waiting { spot: Spot::Backoff, .. } => {}
@@ -88,7 +88,12 @@ fn check_invariants(sim: &Sim, policy: &ResiliencePolicy, submitted: u64) {
 }
 
 fn run(seed: u64, events: u32, policy: &ResiliencePolicy) -> Sim {
+    run_with(seed, events, policy, &BudgetPolicy::for_runtime())
+}
+
+fn run_with(seed: u64, events: u32, policy: &ResiliencePolicy, common: &BudgetPolicy) -> Sim {
     let mut sim = Sim::new(policy.clone());
+    sim.common = RetryBudget::new(common);
     let mut rng = Rng::new(seed);
     let mut submitted = 0;
     for n in 0..events {
@@ -145,7 +150,9 @@ proptest! {
     fn rb_05_what_a_retry_did_not_use_is_refunded_exactly_once(seed in any::<u64>(), events in 1_u32..600) {
         let capacity_milli = 1_000_000;
         let budget = BudgetPolicy { capacity_milli, per_success_milli: 0, refill_every: Duration::MAX };
-        let sim = run(seed, events, &ResiliencePolicy { budget, ..policy(3, 4) });
+        let policy = ResiliencePolicy { budget: budget.clone(), ..policy(3, 4) };
+        let sim = run_with(seed, events, &policy, &budget);
         prop_assert_eq!(sim.policies.budget.level_milli(sim.now), capacity_milli - sim.spent_milli);
+        prop_assert_eq!(sim.common.level_milli(sim.now), capacity_milli - sim.spent_milli);
     }
 }

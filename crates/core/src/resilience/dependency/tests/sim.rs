@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use dauntless_contract::FailureCode;
+use dauntless_contract::{BudgetPolicy, FailureCode, RunId};
 use expect_test::Expect;
 
-use crate::resilience::CallEnd;
 use crate::resilience::dependency::*;
+use crate::resilience::{CallEnd, RetryBudget};
 
 pub(super) type Value = &'static str;
 
@@ -15,6 +15,7 @@ pub(super) type Value = &'static str;
 pub(super) struct Sim {
     pub(super) dependency: Dependency<Value>,
     pub(super) policies: Policies,
+    pub(super) common: RetryBudget,
     pub(super) now: Timestamp,
     pub(super) timers: BTreeSet<(Timestamp, Ticket, u32)>,
     pub(super) running: BTreeMap<Ticket, (u32, Timestamp)>,
@@ -30,6 +31,7 @@ impl Sim {
     pub(super) fn new(policy: ResiliencePolicy) -> Self {
         Self {
             policies: Policies::new(&policy, 1),
+            common: RetryBudget::new(&BudgetPolicy::for_runtime()),
             dependency: Dependency::new("order".into(), Arc::new(policy), 2),
             now: Timestamp::ZERO,
             timers: BTreeSet::new(),
@@ -43,7 +45,12 @@ impl Sim {
     }
 
     pub(super) fn call(&mut self, n: u64, effect: Effect, deadline: Timestamp) {
-        self.event(CallEvent::Submitted { ticket: Ticket(n), effect, deadline });
+        self.call_of(1, n, effect, deadline);
+    }
+
+    pub(super) fn call_of(&mut self, run: u128, n: u64, effect: Effect, deadline: Timestamp) {
+        let run = RunId::from_u128(run);
+        self.event(CallEvent::Submitted { ticket: Ticket(n), run, effect, deadline });
     }
 
     pub(super) fn event(&mut self, event: CallEvent<Value>) {
@@ -61,7 +68,7 @@ impl Sim {
             | CallEvent::CancelRequested { .. }
             | CallEvent::Stopped { .. } => {}
         }
-        for effect in self.dependency.on(self.now, event, &mut self.policies) {
+        for effect in self.dependency.on(self.now, event, &mut self.policies, &mut self.common) {
             self.carry_out(effect);
         }
         assert_eq!(self.dependency.in_flight(), self.running.len(), "places and attempts differ");
@@ -136,7 +143,9 @@ impl Sim {
         match verb {
             "call" => {
                 let deadline = option("deadline").map_or(Timestamp::MAX, |d| Timestamp::ZERO + length(d));
-                self.call(n, effect(rest.first().copied().unwrap_or("read_only")), deadline);
+                let run = option("run").map_or(1, |run| run.parse().unwrap());
+                let effect = effect(rest.first().copied().unwrap_or("read_only"));
+                self.call_of(run, n, effect, deadline);
             }
             "ok" => self.event(CallEvent::Succeeded { ticket, attempt: attempt.unwrap(), value: "value" }),
             "fail" => {
