@@ -20,10 +20,14 @@ Usage: cargo xtask <command>
 Commands:
   check  format, tidy, lints, docs, doc tests and tests; stops at the first failure
   tidy   hold the code against ARCHITECTURE.md and the decision records
+  statements
+         write the names of the tests into the table of docs/resilience.md
   counterparts [llmock|llama]
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
          measure agents on this runtime against a loop written by hand
+  soak [--seconds N]
+         ten times the load for ten minutes, then nothing may be left behind
 ";
 
 fn main() -> ExitCode {
@@ -31,9 +35,10 @@ fn main() -> ExitCode {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["check"] => check::run(),
         ["tidy"] => tidy::run(),
+        ["statements"] => tidy::write_statements(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
-        ["bench", words @ ..] => bench::run(words),
+        [program @ ("bench" | "soak"), words @ ..] => bench::run(program, words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

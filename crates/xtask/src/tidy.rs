@@ -7,6 +7,7 @@ mod arrows;
 mod documents;
 mod purity;
 mod shape;
+mod statements;
 mod tree;
 
 use std::fmt;
@@ -35,7 +36,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 14] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 15] = [
     arrows::every_crate_has_its_row,
     arrows::dependencies_follow_the_arrows,
     arrows::fenced_crates_stay_inside,
@@ -50,6 +51,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 14] = [
     documents::decisions_have_their_headings,
     documents::dependencies_have_their_reasons,
     documents::references_resolve,
+    statements::every_statement_has_its_tests,
 ];
 
 /// Reads the workspace, applies every rule and prints what it finds.
@@ -68,6 +70,24 @@ pub(crate) fn run() -> ExitCode {
     }
     println!("tidy: {} rules, {} findings", RULES.len(), findings.len());
     if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Writes the names of the tests into the table of statements.
+pub(crate) fn write_statements() -> ExitCode {
+    let written = Tree::load().and_then(|tree| {
+        std::fs::write(tree.root().join(statements::DOCUMENT), statements::rewritten(&tree))?;
+        Ok(())
+    });
+    match written {
+        Ok(()) => {
+            println!("statements: {} names its tests", statements::DOCUMENT);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("statements: {}: {error}", statements::DOCUMENT);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::purity::{Ban, banned_words};
 use super::tree::{Graph, Tree, crate_table};
-use super::{Finding, arrows, documents, purity, shape};
+use super::{Finding, arrows, documents, purity, shape, statements};
 
 const MAP: &str = "\
 | crate | why | may depend on | only it may use |
@@ -380,4 +380,46 @@ fn the_table_of_crates_ends_where_its_lines_end() {
     assert_eq!(rows[2].line, 7);
     assert_eq!(rows[2].names(2), ["contract", "core"]);
     assert_eq!(rows[0].names(3), Vec::<&str>::new());
+}
+
+const STATEMENTS: &str = "\
+# Resilience
+
+| | promise | tests |
+|---|---|---|
+| LIM-1 | One more is refused. | `lim_01_one_more_is_refused` |
+| LIM-2 | Runs take turns. | `lim_02_an_old_name` |
+| LIM-3 | Places come back. |  |
+";
+
+const STATEMENT_TESTS: &str = "\
+#[test]
+fn lim_01_one_more_is_refused() {}
+#[tokio::test]
+async fn lim_02_and_04_runs_take_turns() {}
+fn lime_03_is_no_statement() {}
+";
+
+#[test]
+fn a_statement_and_its_tests_come_together() {
+    let tree = files(&[("docs/resilience.md", STATEMENTS), ("crates/core/src/tests.rs", STATEMENT_TESTS)]);
+    let findings = statements::every_statement_has_its_tests(&tree);
+    let (ours, others): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|finding| finding.text.contains("LIM"));
+    assert_eq!(others.len(), 24 + 15 + 22 + 11 + 6, "every other statement lacks its row");
+    check(
+        ours,
+        expect![[r#"
+            docs/resilience.md:6: statements: the tests of LIM-2 are others now: run `cargo xtask statements`
+            docs/resilience.md:7: statements: LIM-3 has no test: name one `lim_03_…`
+            docs/resilience.md:1: statements: LIM-4 has no row: say what it promises and how it is tested
+            docs/resilience.md:1: statements: LIM-4 has no row and yet the test `lim_02_and_04_runs_take_turns`
+        "#]],
+    );
+    let rewritten = statements::rewritten(&tree);
+    assert!(
+        rewritten.contains("| LIM-2 | Runs take turns. | `lim_02_and_04_runs_take_turns` |\n"),
+        "{rewritten}"
+    );
+    assert!(rewritten.starts_with("# Resilience\n\n| | promise"), "{rewritten}");
 }

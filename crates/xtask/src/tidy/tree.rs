@@ -126,6 +126,11 @@ impl Tree {
         Ok(())
     }
 
+    /// Where the workspace is.
+    pub(super) fn root(&self) -> &Path {
+        Path::new(&self.graph.workspace_root)
+    }
+
     /// The text of a file; empty when there is none.
     pub(super) fn text(&self, path: &str) -> &str {
         self.files.get(path).map_or("", String::as_str)
@@ -146,6 +151,14 @@ impl Tree {
                 && !path.ends_with("/tests.rs")
                 && !path.contains("/tests/")
         })
+    }
+
+    /// Every Rust file, tests included.
+    pub(super) fn rust_files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .filter(|(path, _)| path.ends_with(".rs"))
     }
 
     /// The documents.
