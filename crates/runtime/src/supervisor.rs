@@ -21,6 +21,9 @@ use crate::guarded::panic_text;
 use crate::orchestrator::Escalation;
 use crate::supervision::{ChildSpec, Strategy, Supervisor, SupervisorBuilder};
 
+/// Restarts of branches that are granted within 300 s.
+pub(crate) const ROOT_INTENSITY: u32 = 3;
+
 /// Called with each run that ended for a reason nobody in it could do anything about.
 pub(crate) type OnEscalation = Arc<dyn Fn(&Escalation) + Send + Sync>;
 
@@ -141,7 +144,7 @@ pub(crate) fn root(
     };
     Supervisor::builder()
         .strategy(Strategy::RestForOne)
-        .intensity(3, Duration::from_secs(300))
+        .intensity(ROOT_INTENSITY, Duration::from_secs(300))
         .child(spec("tools", |branches| &branches.tools, None))
         .child(spec("models", |branches| &branches.models, None))
         .child(spec("runs", |branches| &branches.runs, on_escalation))

@@ -15,6 +15,7 @@ mod bench;
 mod fallbacks;
 mod guards;
 mod lifecycle;
+mod promises;
 mod spans;
 mod tree;
 
@@ -99,7 +100,7 @@ async fn a_write_that_hangs_is_not_repeated_and_is_told_as_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keyed_write_is_repeated_with_one_key() {
+async fn rt_13_a_keyed_write_is_repeated_with_one_key() {
     let ledger = EffectLedger::in_memory();
     let tool = FaultyTool::builder("pay")
         .effect(Effect::Keyed)

@@ -14,14 +14,14 @@ fn header(value: &str) -> Option<Duration> {
 }
 
 #[test]
-fn plain_seconds_are_taken_as_they_are() {
+fn rt_06_plain_seconds_are_taken_as_they_are() {
     assert_eq!(header("120"), Some(Duration::from_secs(120)));
     assert_eq!(header("0"), Some(Duration::ZERO));
     assert_eq!(header("007"), Some(Duration::from_secs(7)));
 }
 
 #[test]
-fn anything_but_digits_counts_as_absent() {
+fn rt_06_anything_but_digits_counts_as_absent() {
     for value in ["", "+5", "-3", "1.5", " 7", "7 ", "７", "abc", "1e3", "5s", "NaN", "inf"] {
         assert_eq!(header(value), None, "{value:?}");
     }
@@ -29,13 +29,13 @@ fn anything_but_digits_counts_as_absent() {
 }
 
 #[test]
-fn a_number_too_big_to_count_is_a_very_long_wait() {
+fn rt_06_a_number_too_big_to_count_is_a_very_long_wait() {
     assert_eq!(header("99999999999999999999999"), Some(Duration::MAX));
     assert_eq!(retry_after(Some(&"9".repeat(400)), None, None, now()), Some(Duration::MAX));
 }
 
 #[test]
-fn every_form_of_an_http_date_is_read() {
+fn rt_07_every_form_of_an_http_date_is_read() {
     for date in
         ["Wed, 21 Oct 2026 07:29:00 GMT", "Wednesday, 21-Oct-26 07:29:00 GMT", "Wed Oct 21 07:29:00 2026"]
     {
@@ -44,25 +44,25 @@ fn every_form_of_an_http_date_is_read() {
 }
 
 #[test]
-fn a_date_is_measured_from_the_clock_of_the_server() {
+fn rt_07_a_date_is_measured_from_the_clock_of_the_server() {
     let skewed = "Wed, 21 Oct 2026 09:00:00 GMT";
     let wait = retry_after(None, Some("Wed, 21 Oct 2026 09:00:30 GMT"), Some(skewed), now());
     assert_eq!(wait, Some(Duration::from_secs(30)));
 }
 
 #[test]
-fn a_date_that_is_not_one_falls_back_to_our_clock() {
+fn rt_07_a_date_that_is_not_one_falls_back_to_our_clock() {
     let wait = retry_after(None, Some("Wed, 21 Oct 2026 07:28:30 GMT"), Some("yesterday"), now());
     assert_eq!(wait, Some(Duration::from_secs(30)));
 }
 
 #[test]
-fn a_date_in_the_past_is_a_wait_of_zero() {
+fn rt_07_a_date_in_the_past_is_a_wait_of_zero() {
     assert_eq!(header("Wed, 21 Oct 2020 07:28:00 GMT"), Some(Duration::ZERO));
 }
 
 #[test]
-fn milliseconds_come_first() {
+fn rt_07_milliseconds_come_first() {
     let wait = retry_after(Some("1500.5"), Some("9"), None, now());
     assert_eq!(wait, Some(Duration::from_micros(1_500_500)));
 }
