@@ -423,3 +423,46 @@ fn a_statement_and_its_tests_come_together() {
     );
     assert!(rewritten.starts_with("# Resilience\n\n| | promise"), "{rewritten}");
 }
+
+/// Every Rust file below a folder of the workspace, with its text.
+fn sources_below(folder: &str) -> Vec<(String, String)> {
+    let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder)];
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                sources.push((path.display().to_string(), std::fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    sources
+}
+
+#[test]
+fn tst_03_tests_of_resilience_sleep_on_no_real_clock() {
+    for (path, text) in sources_below("crates/core/src") {
+        assert!(!text.contains("sleep("), "{path}: decisions know no sleep");
+    }
+    for (path, text) in
+        sources_below("crates/runtime/src").into_iter().filter(|(path, _)| path.contains("tests"))
+    {
+        // Threads that are really blocked are what two tests are about.
+        let blocking = text.matches("thread::sleep(").count();
+        assert!(
+            blocking == 0 || path.ends_with("lifecycle.rs") || path.contains("/supervision/"),
+            "{path}: a real sleep"
+        );
+        let mut clock = "";
+        for line in text.lines() {
+            if line.contains("#[tokio::test") {
+                clock = line;
+            }
+            let sleeps = line.contains("time::sleep(");
+            let paused = clock.is_empty() || clock.contains("start_paused") || clock.contains("multi_thread");
+            assert!(!sleeps || paused, "{path}: {line}: a sleep on the real clock");
+        }
+    }
+}
