@@ -1,6 +1,6 @@
 //! The leaf actor: one tool or one model.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ pub(super) struct GuardedShell<P: Port> {
     args: GuardedArgs<P>,
     machine: Dependency<P::Reply>,
     health: Health,
-    calls: HashMap<Ticket, Call<P>>,
+    /// In the order of the tickets, so that equal runs tell and answer in equal order.
+    calls: BTreeMap<Ticket, Call<P>>,
 }
 
 /// Whether the supervisor knows that the dependency works.
@@ -109,7 +110,7 @@ impl<P: Port> Actor for GuardedActor<P> {
         let port = args.handle.port();
         let policy: Arc<ResiliencePolicy> = Arc::new(port.policy().clone());
         let machine = Dependency::new(Arc::clone(port.name()), policy, args.seed);
-        Ok(GuardedShell { me, args, machine, health: Health::Unproven, calls: HashMap::new() })
+        Ok(GuardedShell { me, args, machine, health: Health::Unproven, calls: BTreeMap::new() })
     }
 
     async fn handle(
