@@ -120,9 +120,8 @@ impl<P: Port> Actor for GuardedActor<P> {
         shell: &mut GuardedShell<P>,
     ) -> Result<(), ActorProcessingErr> {
         let now = shell.args.clock.now();
-        if let Some(event) = shell.event(now, msg) {
-            shell.decide(now, event);
-        }
+        let event = shell.event(now, msg);
+        shell.decide(now, event);
         Ok(())
     }
 
@@ -140,8 +139,8 @@ impl<P: Port> Actor for GuardedActor<P> {
 }
 
 impl<P: Port> GuardedShell<P> {
-    fn event(&mut self, now: Timestamp, msg: GuardedMsg<P>) -> Option<CallEvent<P::Reply>> {
-        Some(match msg {
+    fn event(&mut self, now: Timestamp, msg: GuardedMsg<P>) -> CallEvent<P::Reply> {
+        match msg {
             GuardedMsg::Submit { ticket, job, permit } => {
                 let port = self.args.handle.port();
                 let deadline = job.deadline.min(now + port.policy().deadline);
@@ -178,12 +177,9 @@ impl<P: Port> GuardedShell<P> {
                 CallEvent::CancelRequested { ticket }
             }
             GuardedMsg::Cancel { ticket, reach: CancelReach::Waiting } => {
-                if self.calls.get(&ticket).is_none_or(|call| call.running.is_some()) {
-                    return None;
-                }
-                CallEvent::CancelRequested { ticket }
+                CallEvent::WindDownRequested { ticket }
             }
-        })
+        }
     }
 
     fn stop_attempt(&mut self, ticket: Ticket, attempt: u32) {
