@@ -7,9 +7,9 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on the terminal")]
 
-mod bench;
 mod check;
 mod counterparts;
+mod program;
 mod tidy;
 
 use std::process::ExitCode;
@@ -24,6 +24,8 @@ Commands:
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
          measure agents on this runtime against a loop written by hand
+  simulate [--seeds N] [--from S] [--verbose]
+         run whole runtimes through seeded faults and check what happened
 ";
 
 fn main() -> ExitCode {
@@ -33,7 +35,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
-        ["bench", words @ ..] => bench::run(words),
+        ["bench", words @ ..] => program::run("bench", words),
+        ["simulate", words @ ..] => program::run("simulate", words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

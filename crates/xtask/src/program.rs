@@ -1,12 +1,11 @@
-//! Starts the benchmark, built as a user would build it.
+//! Starts the benchmark and the simulator, built as a user would build them.
 //!
-//! The benchmark itself is a program of the `tests` package: it needs the runtime, which this crate
-//! must not know.
+//! Both are programs of the `tests` package: they need the runtime, which this crate must not know.
 
 use std::process::{Command, ExitCode};
 
-/// Builds and runs it; `words` go to it as they are.
-pub(crate) fn run(words: &[&str]) -> ExitCode {
+/// Builds and runs one; `words` go to it as they are.
+pub(crate) fn run(name: &str, words: &[&str]) -> ExitCode {
     let status = Command::new(env!("CARGO"))
         .args([
             "run",
@@ -16,7 +15,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
             "--package",
             "dauntless-tests",
             "--bin",
-            "bench",
+            name,
             "--",
         ])
         .args(words)
@@ -25,7 +24,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("bench: cargo did not start: {error}");
+            eprintln!("{name}: cargo did not start: {error}");
             ExitCode::FAILURE
         }
     }
