@@ -52,6 +52,11 @@ impl FaultRates {
         }
     }
 
+    /// The same for a tool whose code is broken; no different where there are to be no panics.
+    pub(super) const fn panicking(self) -> Self {
+        Self { panic: if self.panic == 0 { 0 } else { 70 }, ..self }
+    }
+
     fn draw(&self, chance: &mut Chance) -> Fault {
         let mut drawn = u32::try_from(chance.below(100)).unwrap_or(0);
         let mut is = |rate: u32| {

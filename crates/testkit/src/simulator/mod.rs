@@ -45,6 +45,9 @@ const SHOWN_MAX: usize = 200;
 /// Tempers of tools: how much more or less often than the rates say their faults strike, in percent.
 const TEMPERS: [u32; 6] = [0, 50, 100, 100, 200, 300];
 
+/// Tools whose code is simply broken, in percent.
+const BROKEN: u32 = 8;
+
 type MakeAgent = Arc<dyn Fn() -> Agent + Send + Sync>;
 
 /// A way to make worlds from seeds and run them. Cheap to clone.
@@ -87,7 +90,7 @@ impl SimulationBuilder {
     }
 
     /// How often which fault strikes. Each tool has its own temper, drawn from the seed: from none of
-    /// these to three times as many.
+    /// these to three times as many; and if panics are among them, a few tools panic most of the time.
     pub const fn faults(mut self, rates: FaultRates) -> Self {
         self.simulation.rates = rates;
         self
@@ -252,6 +255,7 @@ impl Simulation {
         let agent = agent.limits(limits.clone()).map_tools(|inner| {
             specs.push(Arc::clone(inner.spec()));
             let rates = self.rates.scaled(chance.pick(&TEMPERS));
+            let rates = if chance.percent(BROKEN) { rates.panicking() } else { rates };
             let chance = Mutex::new(Chance::new(seed, 100 + specs.len() as u64));
             Arc::new(Faulted { inner, rates, stage: stage.clone(), chance }) as Arc<dyn Tool>
         });

@@ -14,7 +14,7 @@ fn a_thousand_seeds_break_no_rule() {
 #[test]
 fn one_seed_gives_one_history() {
     let simulation = Simulation::builder().build();
-    for seed in 0..40 {
+    for seed in 0..150 {
         let history = || simulation.play(seed).0.transcript();
         assert_eq!(history(), history(), "seed {seed}");
     }

@@ -52,6 +52,8 @@ pub(super) fn agent(seed: u64) -> Agent {
 }
 
 fn policy(chance: &mut Chance) -> ResiliencePolicy {
+    // With a breaker that never opens, the guards behind it have to do.
+    let patient = chance.percent(15);
     ResiliencePolicy {
         attempt_timeout: chance.length_ms(1000, 8000),
         deadline: chance.length_ms(3000, 30_000),
@@ -65,8 +67,8 @@ fn policy(chance: &mut Chance) -> ResiliencePolicy {
             retry_after_cap: chance.length_ms(2000, 10_000),
         },
         breaker: BreakerPolicy {
-            min_calls: chance.count(3, 6),
-            consecutive_failures: chance.count(2, 5),
+            min_calls: if patient { 1000 } else { chance.count(3, 6) },
+            consecutive_failures: if patient { 1000 } else { chance.count(2, 5) },
             open_for: chance.length_ms(1000, 5000),
             open_cap: chance.length_ms(10_000, 20_000),
             close_after: chance.count(1, 2),

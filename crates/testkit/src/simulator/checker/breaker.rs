@@ -14,6 +14,8 @@ pub(super) struct BreakerBook {
     policy: BreakerPolicy,
     /// Failures so far, with what may have been one.
     failures: u32,
+    /// A call was refused then, though a probe was free. Right if one went out in that moment.
+    refused: Option<Duration>,
     known: Known,
 }
 
@@ -35,10 +37,16 @@ enum Known {
 
 impl BreakerBook {
     pub(super) fn new(policy: BreakerPolicy) -> Self {
-        Self { policy, failures: 0, known: Known::Perhaps { since: None, first_failure: None, in_a_row: 0 } }
+        Self {
+            policy,
+            failures: 0,
+            refused: None,
+            known: Known::Perhaps { since: None, first_failure: None, in_a_row: 0 },
+        }
     }
 
     pub(super) fn began(&mut self, at: Duration, attempt: &Attempt, findings: &mut Findings) {
+        self.started(at, &attempt.tool, findings);
         let shortest = |again: u32| {
             let doubled = self.policy.open_for.saturating_mul(2_u32.saturating_pow(again));
             doubled.min(self.policy.open_cap) * 4 / 5
@@ -65,16 +73,34 @@ impl BreakerBook {
 
     /// A call of the tool was refused because the breaker is open; so many attempts are out of time
     /// and will be seen to end only after this.
-    pub(super) fn refused(&self, at: Duration, tool: &str, due: u32, findings: &mut Findings) {
+    pub(super) fn refused(&mut self, at: Duration, tool: &str, due: u32, findings: &mut Findings) {
         let failures = self.failures.saturating_add(due);
         let rare = f64::from(self.policy.min_calls) * self.policy.failure_ratio;
         let possible = f64::from(failures) >= rare || failures >= self.policy.consecutive_failures;
         findings.hold(possible, at, "a breaker opens at its thresholds only (CB-1)", || {
             format!("{tool} refuses after {failures} failures")
         });
-        if let Known::Tripped { free_from: Some(free_from), .. } = &self.known {
-            findings.hold(at <= *free_from, at, "a free probe is given to the next caller (CB-6)", || {
-                format!("{tool} refuses, though nothing has been under way since {free_from:?}")
+        self.settle(at, tool, findings);
+        if let Known::Tripped { free_from: Some(free_from), .. } = &self.known
+            && at > *free_from
+        {
+            self.refused = Some(at);
+        }
+    }
+
+    /// An attempt is seen to start at the tool, which says why calls were refused in that moment.
+    pub(super) fn started(&mut self, at: Duration, tool: &str, findings: &mut Findings) {
+        if self.refused == Some(at) {
+            self.refused = None;
+        }
+        self.settle(at, tool, findings);
+    }
+
+    /// Judges a refusal once its moment has passed.
+    pub(super) fn settle(&mut self, at: Duration, tool: &str, findings: &mut Findings) {
+        if let Some(refused) = self.refused.take_if(|refused| *refused < at) {
+            findings.hold(false, refused, "a free probe is given to the next caller (CB-6)", || {
+                format!("{tool} refuses, though no probe is out")
             });
         }
     }

@@ -140,15 +140,7 @@ impl Reading<'_> {
                 if let Some(run) = self.runs.get_mut(run) {
                     run.saw(at, progress, findings);
                 }
-                if let Progress::CallEnded {
-                    tool,
-                    code: Some(FailureCode::ToolDown),
-                    stopped_by: Some(StoppedBy::BreakerOpen),
-                    ..
-                } = &**progress
-                {
-                    self.refused(at, tool);
-                }
+                self.saw(at, progress);
             }
             Fact::RunEnded { run, outcome } => {
                 if let Some(run) = self.runs.get_mut(run) {
@@ -162,11 +154,11 @@ impl Reading<'_> {
                 });
             }
             Fact::HandEnded { tool, record } => {
-                if let Some(CallRecord { verdict: CallVerdict::Failed(failure), stopped_by, .. }) =
-                    record.as_deref()
-                    && (failure.code, *stopped_by) == (FailureCode::ToolDown, Some(StoppedBy::BreakerOpen))
+                if let Some(CallRecord {
+                    verdict: CallVerdict::Failed(failure), attempts, stopped_by, ..
+                }) = record.as_deref()
                 {
-                    self.refused(at, tool);
+                    self.answered(at, tool, failure.code, *attempts, *stopped_by);
                 }
             }
             Fact::Rested { running } => {
@@ -177,9 +169,35 @@ impl Reading<'_> {
         }
     }
 
-    fn refused(&mut self, at: Duration, tool: &Arc<str>) {
-        if let Some(tool) = self.tools.get(tool) {
-            tool.refused(at, &mut self.findings);
+    /// What a run tells about its tools.
+    fn saw(&mut self, at: Duration, progress: &Progress) {
+        match progress {
+            Progress::AttemptStarted { tool, .. } => {
+                if let Some(tool) = self.tools.get_mut(tool) {
+                    tool.told_start(at, &mut self.findings);
+                }
+            }
+            Progress::CallEnded { tool, code: Some(code), attempts, stopped_by, .. } => {
+                self.answered(at, tool, *code, *attempts, *stopped_by);
+            }
+            _ => {}
+        }
+    }
+
+    /// A call failed; where its tool was never asked, there must be a reason.
+    fn answered(
+        &mut self,
+        at: Duration,
+        tool: &Arc<str>,
+        code: FailureCode,
+        attempts: u32,
+        stopped_by: Option<StoppedBy>,
+    ) {
+        let Some(tool) = self.tools.get_mut(tool) else { return };
+        match (code, stopped_by, attempts) {
+            (FailureCode::ToolDown, Some(StoppedBy::BreakerOpen), _) => tool.refused(at, &mut self.findings),
+            (FailureCode::Timeout, Some(StoppedBy::Deadline), 0) => tool.starved(at, &mut self.findings),
+            _ => {}
         }
     }
 
@@ -198,7 +216,8 @@ impl Reading<'_> {
     }
 
     fn close(self, history: &History, last_run: LastRun) -> Vec<Violation> {
-        let Self { tools, runs, mut findings, .. } = self;
+        let Self { mut tools, runs, mut findings, .. } = self;
+        tools.values_mut().for_each(|tool| tool.close(&mut findings));
         let end = history.entries.last().map_or(Duration::ZERO, |entry| entry.at);
         let calm = history.entries.iter().find(|entry| entry.fact == Fact::Did(Operation::EndFaults));
         let completed = calm.is_none_or(|calm| runs.values().any(|run| run.completed_since(calm.at)));

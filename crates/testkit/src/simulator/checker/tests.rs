@@ -206,20 +206,29 @@ fn there_must_be_one_probe_at_a_time_until_enough_have_worked() {
     closed.at(6300).begins(8, 1).begins(9, 1).breaks(&[]);
 }
 
+/// The end of a call by hand that never reached the tool.
+fn answered(failure: Failure, why: StoppedBy) -> Fact {
+    let record = CallRecord {
+        verdict: CallVerdict::Failed(failure),
+        attempts: 0,
+        waited: Duration::ZERO,
+        stopped_by: Some(why),
+    };
+    Fact::HandEnded { tool: "work".into(), record: Some(Box::new(record)) }
+}
+
+#[test]
+fn a_call_must_not_wait_while_a_place_is_free() {
+    let starved = || answered(Failure::timeout("No place in time."), StoppedBy::Deadline);
+    let story = || Story::of(Effect::ReadOnly, |policy| policy.concurrency = 1).begins(1, 1).at(9);
+    story().fact(starved()).ends(1, 1, AttemptEnd::Worked).fact(starved()).breaks(&[]);
+    let free = story().ends(1, 1, AttemptEnd::Worked).at(10).fact(starved());
+    free.breaks(&["a free place is given to who waits (LIM-2)"]);
+}
+
 #[test]
 fn a_breaker_must_not_refuse_without_a_reason() {
-    let refused = || {
-        let failure = Failure::tool_down("Out of service.");
-        Fact::HandEnded {
-            tool: "work".into(),
-            record: Some(Box::new(CallRecord {
-                verdict: CallVerdict::Failed(failure),
-                attempts: 0,
-                waited: Duration::ZERO,
-                stopped_by: Some(StoppedBy::BreakerOpen),
-            })),
-        }
-    };
+    let refused = || answered(Failure::tool_down("Out of service."), StoppedBy::BreakerOpen);
     reads().fail_in_a_row(1..3).fact(refused()).breaks(&["a breaker opens at its thresholds only (CB-1)"]);
     let open = || reads().fail_in_a_row(1..6).fact(refused()).at(6000).begins(6, 1).fact(refused());
     open().breaks(&[]);

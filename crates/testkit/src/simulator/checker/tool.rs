@@ -24,6 +24,8 @@ pub(super) struct ToolBook {
     /// Thousandths of a retry.
     spent: u64,
     successes: u64,
+    /// Until then every place was taken.
+    full_until: Duration,
     shut_until: Duration,
     shut_since: Duration,
     panics: Vec<Duration>,
@@ -63,6 +65,7 @@ impl ToolBook {
             calls: BTreeMap::new(),
             spent: 0,
             successes: 0,
+            full_until: Duration::ZERO,
             shut_until: Duration::ZERO,
             shut_since: Duration::ZERO,
             panics: Vec::new(),
@@ -102,7 +105,7 @@ impl ToolBook {
         findings.hold(twin.is_none(), at, "attempts of a call do not overlap", || {
             format!("{attempt} begins while another runs")
         });
-        let places = usize::try_from(policy.concurrency).unwrap_or(usize::MAX);
+        let places = self.places();
         findings.hold(self.running.len() < places, at, "no more attempts than places (LIM-1)", || {
             format!("{attempt} begins while {} run, and {places} may", self.running.len())
         });
@@ -113,6 +116,21 @@ impl ToolBook {
             format!("{attempt} may run until {deadline:?}, {latest:?} would be the latest")
         });
         self.running.insert(attempt.clone(), Running { began: at, deadline });
+    }
+
+    fn places(&self) -> usize {
+        usize::try_from(self.spec.resilience.concurrency).unwrap_or(usize::MAX)
+    }
+
+    /// A call ran out of time before its first attempt.
+    pub(super) fn starved(&self, at: Duration, findings: &mut Findings) {
+        let full = self.running.len() >= self.places() || self.full_until >= at;
+        findings.hold(full, at, "a free place is given to who waits (LIM-2)", || {
+            format!(
+                "a call at {} waited in vain, with places free since {:?}",
+                self.spec.name, self.full_until
+            )
+        });
     }
 
     /// Books an attempt on its call: the first, or one more.
@@ -175,8 +193,18 @@ impl ToolBook {
         });
     }
 
+    /// A run tells that it starts an attempt; the tool may never see it, if it is stopped at once.
+    pub(super) fn told_start(&mut self, at: Duration, findings: &mut Findings) {
+        self.breaker.started(at, &self.spec.name, findings);
+    }
+
+    /// The history is over.
+    pub(super) fn close(&mut self, findings: &mut Findings) {
+        self.breaker.settle(Duration::MAX, &self.spec.name, findings);
+    }
+
     /// A call was answered without an attempt, because the breaker is open.
-    pub(super) fn refused(&self, at: Duration, findings: &mut Findings) {
+    pub(super) fn refused(&mut self, at: Duration, findings: &mut Findings) {
         let due = self.running.values().filter(|running| running.deadline <= at).count();
         let due = u32::try_from(due).unwrap_or(u32::MAX);
         self.breaker.refused(at, &self.spec.name, due, findings);
@@ -190,6 +218,9 @@ impl ToolBook {
         endings: &Endings,
         findings: &mut Findings,
     ) {
+        if self.running.len() >= self.places() {
+            self.full_until = at;
+        }
         let Some(Running { began, deadline }) = self.running.remove(attempt) else {
             return findings.hold(false, at, "what ends has begun", || format!("{attempt} {end}"));
         };
