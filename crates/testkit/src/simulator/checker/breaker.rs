@@ -14,9 +14,19 @@ pub(super) struct BreakerBook {
     policy: BreakerPolicy,
     /// Failures so far, with what may have been one.
     failures: u32,
+    /// When an attempt was last seen to start.
+    started: Option<Duration>,
     /// A call was refused then, though a probe was free. Right if one went out in that moment.
     refused: Option<Duration>,
     known: Known,
+}
+
+/// Whether every attempt that starts can be seen, also one that is stopped before it reaches its tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    Clear,
+    /// There are runs that nobody watches.
+    Blurred,
 }
 
 #[derive(Debug)]
@@ -40,6 +50,7 @@ impl BreakerBook {
         Self {
             policy,
             failures: 0,
+            started: None,
             refused: None,
             known: Known::Perhaps { since: None, first_failure: None, in_a_row: 0 },
         }
@@ -71,9 +82,16 @@ impl BreakerBook {
         *free_from = None;
     }
 
-    /// A call of the tool was refused because the breaker is open; so many attempts are out of time
+    /// A call of the tool was refused because the breaker is open. So many attempts are out of time
     /// and will be seen to end only after this.
-    pub(super) fn refused(&mut self, at: Duration, tool: &str, due: u32, findings: &mut Findings) {
+    pub(super) fn refused(
+        &mut self,
+        at: Duration,
+        tool: &str,
+        due: u32,
+        sight: Sight,
+        findings: &mut Findings,
+    ) {
         let failures = self.failures.saturating_add(due);
         let rare = f64::from(self.policy.min_calls) * self.policy.failure_ratio;
         let possible = f64::from(failures) >= rare || failures >= self.policy.consecutive_failures;
@@ -83,6 +101,8 @@ impl BreakerBook {
         self.settle(at, tool, findings);
         if let Known::Tripped { free_from: Some(free_from), .. } = &self.known
             && at > *free_from
+            && self.started != Some(at)
+            && sight == Sight::Clear
         {
             self.refused = Some(at);
         }
@@ -90,9 +110,8 @@ impl BreakerBook {
 
     /// An attempt is seen to start at the tool, which says why calls were refused in that moment.
     pub(super) fn started(&mut self, at: Duration, tool: &str, findings: &mut Findings) {
-        if self.refused == Some(at) {
-            self.refused = None;
-        }
+        self.started = Some(at);
+        self.refused.take_if(|refused| *refused == at);
         self.settle(at, tool, findings);
     }
 
@@ -155,7 +174,8 @@ impl BreakerBook {
     }
 
     fn trip(&mut self, first_failure: Duration, by: Duration, again: u32) {
-        let free_from = Some(by + self.policy.open_cap);
+        // The first time it may have opened earlier than can be told, and a probe be out since.
+        let free_from = (again > 0).then_some(by + self.policy.open_cap);
         self.known = Known::Tripped { first_failure, by, again, healthy: 0, probes: Vec::new(), free_from };
     }
 }

@@ -19,6 +19,7 @@ use dauntless_contract::{
 };
 
 use super::history::{Attempt, Entry, Fact, History, Operation, Who};
+use breaker::Sight;
 use endings::Endings;
 use run::{RunBook, book_of, did};
 use tool::ToolBook;
@@ -194,8 +195,12 @@ impl Reading<'_> {
         stopped_by: Option<StoppedBy>,
     ) {
         let Some(tool) = self.tools.get_mut(tool) else { return };
+        let unseen = self.runs.values().any(|run| run.is_unseen(at));
+        let sight = if unseen { Sight::Blurred } else { Sight::Clear };
         match (code, stopped_by, attempts) {
-            (FailureCode::ToolDown, Some(StoppedBy::BreakerOpen), _) => tool.refused(at, &mut self.findings),
+            (FailureCode::ToolDown, Some(StoppedBy::BreakerOpen), _) => {
+                tool.refused(at, sight, &mut self.findings)
+            }
             (FailureCode::Timeout, Some(StoppedBy::Deadline), 0) => tool.starved(at, &mut self.findings),
             _ => {}
         }

@@ -85,6 +85,16 @@ impl RunBook {
         }
     }
 
+    /// Whether it goes on at `at` with nobody watching.
+    pub(super) fn is_unseen(&self, at: Duration) -> bool {
+        let over = match (&self.outcome, self.wanted) {
+            (Some((ended, _)), _) => *ended,
+            (None, Wanted::NotSince(since, How::Dropped)) => since,
+            (None, _) => Duration::MAX,
+        };
+        self.books.is_none() && at <= over
+    }
+
     pub(super) fn attempt_began(&mut self, at: Duration, attempt: &Attempt, findings: &mut Findings) {
         *self.attempts.entry(attempt.call).or_default() += 1;
         if let Wanted::NotSince(since, _) = self.wanted {
@@ -152,6 +162,11 @@ impl RunBook {
             _ => false,
         };
         findings.hold(!broke, at, "the runtime does not break", || outcome.reason.to_string());
+        let late = outcome.elapsed >= limits.wall_clock;
+        let blames_model = matches!(outcome.reason, StopReason::ModelFailed { .. });
+        findings.hold(!(late && blames_model), at, "a run that is out of time says so", || {
+            format!("run {} ended with {}", outcome.run.as_u128(), outcome.reason)
+        });
         let (turns, most) = (outcome.totals.turns, limits.turns.saturating_add(1));
         findings.hold(turns <= most, at, "a run keeps its limits", || format!("{turns} turns of {most}"));
     }

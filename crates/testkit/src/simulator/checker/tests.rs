@@ -64,7 +64,7 @@ impl Story {
             text: None,
             explanation: None,
             totals: RunTotals::default(),
-            elapsed: Duration::ZERO,
+            elapsed: self.at,
         };
         let seen = Progress::RunEnded { outcome: outcome.clone() };
         self.fact(Fact::RunEnded { run, outcome: Box::new(outcome) }).saw(run, seen)
@@ -279,6 +279,13 @@ fn every_run_must_end_once_and_in_time() {
     twice.breaks(&["a run ends once", "calls and answers balance (RT-20)"]);
     let broke = StopReason::Internal { code: "orchestrator_lost".into() };
     started().run_ends(1, broke).breaks(&["the runtime does not break"]);
+}
+
+#[test]
+fn a_run_that_is_out_of_time_must_say_so() {
+    let failed = StopReason::ModelFailed { code: FailureCode::Timeout, attempts: 1 };
+    let story = reads().fact(Fact::Did(Operation::Stream(1))).at(3_600_000);
+    story.run_ends(1, failed).breaks(&["a run that is out of time says so"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use dauntless_contract::{CallKey, Effect, EffectState, Failure, FailureCode, Too
 use dauntless_runtime::RestartPolicy;
 
 use super::Findings;
-use super::breaker::BreakerBook;
+use super::breaker::{BreakerBook, Sight};
 use super::endings::{Endings, Sign};
 use crate::simulator::history::{Attempt, AttemptEnd, Who};
 
@@ -204,10 +204,10 @@ impl ToolBook {
     }
 
     /// A call was answered without an attempt, because the breaker is open.
-    pub(super) fn refused(&mut self, at: Duration, findings: &mut Findings) {
+    pub(super) fn refused(&mut self, at: Duration, sight: Sight, findings: &mut Findings) {
         let due = self.running.values().filter(|running| running.deadline <= at).count();
         let due = u32::try_from(due).unwrap_or(u32::MAX);
-        self.breaker.refused(at, &self.spec.name, due, findings);
+        self.breaker.refused(at, &self.spec.name, due, sight, findings);
     }
 
     pub(super) fn ended(
