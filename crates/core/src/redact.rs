@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use dauntless_contract::{Failure, FieldProblem, Json, ToolOutput};
 use regex::{Captures, Regex, RegexSet};
@@ -72,6 +72,15 @@ pub struct RedactError {
     pub problem: String,
 }
 
+/// What every redactor without secrets and patterns of its own is: compiled once, as it takes long.
+static BUILT_IN: LazyLock<Result<Redactor, RedactError>> =
+    LazyLock::new(|| Redactor::compiled(built_in().collect()));
+
+fn built_in() -> impl Iterator<Item = String> {
+    let values = VALUES.iter().map(|value| value.replace("NAMES", NAMES));
+    SHAPES.into_iter().chain([HEADER]).map(str::to_owned).chain(values)
+}
+
 impl Redactor {
     /// Takes the secrets of the configuration and patterns of the operator beside what is built in.
     ///
@@ -91,10 +100,14 @@ impl Redactor {
         // Longest first: of two secrets, one may be the start of the other.
         let mut literals: Vec<String> = spellings.iter().map(|secret| regex::escape(secret)).collect();
         literals.sort_by_key(|literal| std::cmp::Reverse(literal.len()));
+        if literals.is_empty() && patterns.is_empty() {
+            return BUILT_IN.clone();
+        }
         let literal = (!literals.is_empty()).then(|| literals.join("|"));
-        let values = VALUES.iter().map(|value| value.replace("NAMES", NAMES));
-        let built_in = SHAPES.into_iter().chain([HEADER]).map(str::to_owned).chain(values);
-        let all: Vec<String> = literal.into_iter().chain(built_in).chain(patterns.iter().cloned()).collect();
+        Self::compiled(literal.into_iter().chain(built_in()).chain(patterns.iter().cloned()).collect())
+    }
+
+    fn compiled(all: Vec<String>) -> Result<Self, RedactError> {
         let each = all.iter().map(|pattern| compile(pattern)).collect::<Result<_, _>>()?;
         let any = RegexSet::new(&all).map_err(|error| RedactError {
             pattern: "all together".to_owned(),

@@ -59,6 +59,14 @@ impl Agent {
         self
     }
 
+    /// Puts each tool so far behind another: one that injects faults, records, or asks a person.
+    #[must_use]
+    pub fn map_tools(mut self, wrap: impl FnMut(Arc<dyn Tool>) -> Arc<dyn Tool>) -> Self {
+        let inner = Arc::make_mut(&mut self.inner);
+        inner.tools = std::mem::take(&mut inner.tools).into_iter().map(wrap).collect();
+        self
+    }
+
     /// A model of its own, in place of the runtime's.
     #[must_use]
     pub fn model(mut self, model: impl Model) -> Self {

@@ -1,6 +1,6 @@
 //! The actor that owns one conversation.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dauntless_contract::{
@@ -146,7 +146,7 @@ pub(crate) struct RunShell {
     start: Option<RunEvent>,
     outcome: Option<oneshot::Sender<Outcome>>,
     model: Option<(GuardedHandle<ModelPort>, JobTicket)>,
-    calls: HashMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
+    calls: BTreeMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
     timers: Vec<AbortHandle>,
     span: Span,
     turn_span: Span,
@@ -193,7 +193,7 @@ impl Actor for OrchestratorActor {
             start: Some(RunEvent::RunStarted { agent, goal, limits }),
             outcome: Some(outcome),
             model: None,
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             timers: Vec::new(),
             turn_span: span.clone(),
             span,

@@ -207,7 +207,9 @@ impl Runtime {
     /// Stops taking runs, ends those under way as `cancelled` and takes the tree down, within a time.
     pub async fn shutdown(&self, within: Duration) {
         self.inner.stopping.store(true, Ordering::Relaxed);
-        let runs = self.inner.branches.runs.cell().map_or_else(Vec::new, |runs| runs.get_children());
+        let mut runs = self.inner.branches.runs.cell().map_or_else(Vec::new, |runs| runs.get_children());
+        // The oldest first: ractor keeps them in no order.
+        runs.sort_by_key(ractor::ActorCell::get_id);
         for run in &runs {
             let _ = run.send_message(RunMsg::Cancel { by: "shutdown".into() });
         }

@@ -100,6 +100,41 @@ async fn a_write_that_hangs_is_not_repeated_and_is_told_as_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_beside_a_terminal_failure_is_awaited_and_not_tried_again() {
+    let denied = Failure::unauthenticated("The key is wrong.");
+    let pay = FaultyTool::builder("pay").effect(Effect::Keyed).attempts([
+        Behaviour::Fail(Failure::unavailable("Down.").retry_after(Duration::from_secs(50)))
+            .after(Duration::from_secs(2)),
+        Behaviour::ok("paid"),
+    ]);
+    let agent = Agent::new("a").tool(pay.clone()).tool(reads("find", [Behaviour::Fail(denied)]));
+    let (outcome, events) = run_accounted(&runtime(calls_then_done(&["find", "pay"])).await, &agent).await;
+    assert_eq!((outcome.reason.name(), pay.invocations()), ("tool_terminal", 1));
+    assert_eq!(ended_code(&events, "pay"), Some(FailureCode::Unavailable));
+    assert_eq!(outcome.elapsed.as_secs(), 2, "the run waited for a retry");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tools_of_an_agent_can_be_wrapped() {
+    struct Renamed(Arc<ToolSpec>, Arc<dyn Tool>);
+    impl Tool for Renamed {
+        fn spec(&self) -> &Arc<ToolSpec> {
+            &self.0
+        }
+        fn call(&self, ctx: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<ToolOutput, Failure>> {
+            self.1.call(ctx, arguments)
+        }
+    }
+    let tool = reads("find", [Behaviour::ok("found")]);
+    let agent = Agent::new("a").tool(tool.clone()).map_tools(|inner| {
+        let spec = ToolSpec { name: "search".into(), ..(**inner.spec()).clone() };
+        Arc::new(Renamed(Arc::new(spec), inner))
+    });
+    let outcome = runtime(calls_then_done(&["search"])).await.run(&agent, "go").await;
+    assert_eq!((outcome.totals.failed_calls, tool.invocations()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rt_13_a_keyed_write_is_repeated_with_one_key() {
     let ledger = EffectLedger::in_memory();
     let tool = FaultyTool::builder("pay")

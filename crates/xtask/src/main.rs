@@ -7,9 +7,9 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on the terminal")]
 
-mod bench;
 mod check;
 mod counterparts;
+mod program;
 mod tidy;
 
 use std::process::ExitCode;
@@ -28,6 +28,8 @@ Commands:
          measure agents on this runtime against a loop written by hand
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
+  simulate [--seeds N] [--from S] [--verbose]
+         run whole runtimes through seeded faults and check what happened
 ";
 
 fn main() -> ExitCode {
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
         ["statements"] => tidy::write_statements(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
-        [program @ ("bench" | "soak"), words @ ..] => bench::run(program, words),
+        [program @ ("bench" | "simulate" | "soak"), words @ ..] => program::run(program, words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

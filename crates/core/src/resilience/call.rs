@@ -22,6 +22,14 @@ pub(super) struct Call {
     /// What attempts that are over may have done.
     pub(super) done: EffectState,
     timers: u32,
+    pub(super) further: Further,
+}
+
+/// Whether an attempt may follow the one under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Further {
+    Wanted,
+    Unwanted,
 }
 
 /// Where a call stands.
@@ -77,6 +85,7 @@ impl Call {
             waited: Duration::ZERO,
             done: EffectState::None,
             timers: 0,
+            further: Further::Wanted,
         }
     }
 

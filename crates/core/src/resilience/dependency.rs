@@ -15,7 +15,7 @@ use std::time::Duration;
 use dauntless_contract::{Effect, EffectState, Failure, ResiliencePolicy, StoppedBy, Timestamp};
 
 use super::budget::Paid;
-use super::call::{Call, Phase, Retry, Spot};
+use super::call::{Call, Further, Phase, Retry, Spot};
 use super::queue::Queue;
 use super::step::Step;
 use super::{
@@ -99,13 +99,12 @@ impl<T> Dependency<T> {
                 self.attempt_failed(ticket, attempt, |name, _| wording::crashed(name, &cause), &mut step);
             }
             CallEvent::TimerFired { ticket, timer } => self.timer_fired(ticket, timer, &mut step),
-            CallEvent::CancelRequested { ticket } => {
-                if let Some((call, phase)) = self.calls.remove(&ticket) {
-                    let running = matches!(phase, Phase::Running { .. });
-                    let failure = wording::cancelled(&self.name, running);
-                    self.abandon(call, phase, failure, &mut step);
-                }
-            }
+            CallEvent::CancelRequested { ticket } => self.cancel(ticket, &mut step),
+            CallEvent::WindDownRequested { ticket } => match self.calls.get_mut(&ticket) {
+                Some((call, Phase::Running { .. })) => call.further = Further::Unwanted,
+                Some((_, Phase::Waiting { .. })) => self.cancel(ticket, &mut step),
+                None => {}
+            },
             CallEvent::Stopped { failure } => {
                 for (call, phase) in mem::take(&mut self.calls).into_values() {
                     self.abandon(call, phase, failure.clone(), &mut step);
@@ -225,6 +224,9 @@ impl<T> Dependency<T> {
         let does_no_harm = failure.effect == EffectState::None || call.effect.repeatable();
         if !does_no_harm {
             return Err(StoppedBy::Effect);
+        }
+        if call.further == Further::Unwanted {
+            return Err(StoppedBy::Cancelled);
         }
         if call.attempts >= self.policy.retry.max_attempts {
             return Err(StoppedBy::MaxAttempts);
@@ -359,6 +361,14 @@ impl<T> Dependency<T> {
                 step.report(Report::Stale { ticket, attempt });
                 None
             }
+        }
+    }
+
+    fn cancel(&mut self, ticket: Ticket, step: &mut Step<'_, T>) {
+        if let Some((call, phase)) = self.calls.remove(&ticket) {
+            let running = matches!(phase, Phase::Running { .. });
+            let failure = wording::cancelled(&self.name, running);
+            self.abandon(call, phase, failure, step);
         }
     }
 

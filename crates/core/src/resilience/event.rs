@@ -69,6 +69,11 @@ pub enum CallEvent<T> {
         /// The call.
         ticket: Ticket,
     },
+    /// The caller wants to know how the attempt under way ends, if one is, and no further attempt.
+    WindDownRequested {
+        /// The call.
+        ticket: Ticket,
+    },
     /// The dependency goes down: every call ends with this failure.
     Stopped {
         /// What the callers are told.

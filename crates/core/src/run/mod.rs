@@ -120,7 +120,7 @@ pub enum Offer {
 pub enum CancelReach {
     /// Also an attempt that is under way.
     Running,
-    /// Only while no attempt is under way: its outcome must be known.
+    /// Not an attempt that is under way, whose outcome must be known; but no attempt follows it.
     Waiting,
 }
 

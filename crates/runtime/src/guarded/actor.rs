@@ -1,6 +1,6 @@
 //! The leaf actor: one tool or one model.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -54,7 +54,8 @@ pub(super) struct GuardedShell<P: Port> {
     args: GuardedArgs<P>,
     machine: Dependency<P::Reply>,
     health: Health,
-    calls: HashMap<Ticket, Call<P>>,
+    /// In the order of the tickets, so that equal runs tell and answer in equal order.
+    calls: BTreeMap<Ticket, Call<P>>,
 }
 
 /// Whether the supervisor knows that the dependency works.
@@ -84,7 +85,7 @@ impl<P: Port> Actor for GuardedActor<P> {
         let port = args.handle.port();
         let policy: Arc<ResiliencePolicy> = Arc::new(port.policy().clone());
         let machine = Dependency::new(Arc::clone(port.name()), policy, args.seed);
-        Ok(GuardedShell { me, args, machine, health: Health::Unproven, calls: HashMap::new() })
+        Ok(GuardedShell { me, args, machine, health: Health::Unproven, calls: BTreeMap::new() })
     }
 
     async fn handle(
@@ -94,9 +95,8 @@ impl<P: Port> Actor for GuardedActor<P> {
         shell: &mut GuardedShell<P>,
     ) -> Result<(), ActorProcessingErr> {
         let now = shell.args.handle.now();
-        if let Some(event) = shell.event(now, msg) {
-            shell.decide(now, event);
-        }
+        let event = shell.event(now, msg);
+        shell.decide(now, event);
         Ok(())
     }
 
@@ -114,8 +114,8 @@ impl<P: Port> Actor for GuardedActor<P> {
 }
 
 impl<P: Port> GuardedShell<P> {
-    fn event(&mut self, now: Timestamp, msg: GuardedMsg<P>) -> Option<CallEvent<P::Reply>> {
-        Some(match msg {
+    fn event(&mut self, now: Timestamp, msg: GuardedMsg<P>) -> CallEvent<P::Reply> {
+        match msg {
             GuardedMsg::Submit { ticket, job, permit } => {
                 let port = self.args.handle.port();
                 let deadline = job.deadline.min(now + port.policy().deadline);
@@ -154,12 +154,9 @@ impl<P: Port> GuardedShell<P> {
                 CallEvent::CancelRequested { ticket }
             }
             GuardedMsg::Cancel { ticket, reach: CancelReach::Waiting } => {
-                if self.calls.get(&ticket).is_none_or(|call| call.running.is_some()) {
-                    return None;
-                }
-                CallEvent::CancelRequested { ticket }
+                CallEvent::WindDownRequested { ticket }
             }
-        })
+        }
     }
 
     /// Takes out the attempt, if it is the one under way.

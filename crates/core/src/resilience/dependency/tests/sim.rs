@@ -66,6 +66,7 @@ impl Sim {
             CallEvent::Submitted { .. }
             | CallEvent::TimerFired { .. }
             | CallEvent::CancelRequested { .. }
+            | CallEvent::WindDownRequested { .. }
             | CallEvent::Stopped { .. } => {}
         }
         for effect in self.dependency.on(self.now, event, &mut self.policies, &mut self.common) {
@@ -165,6 +166,7 @@ impl Sim {
                 self.event(CallEvent::Crashed { ticket, attempt: attempt.unwrap(), cause });
             }
             "cancel" => self.event(CallEvent::CancelRequested { ticket }),
+            "wind_down" => self.event(CallEvent::WindDownRequested { ticket }),
             "fire" => self.event(CallEvent::TimerFired { ticket, timer: attempt.unwrap() }),
             "stop" => self.event(CallEvent::Stopped { failure: Failure::tool_down("`order` was stopped.") }),
             "empty_budget" => while self.policies.budget.withdraw(self.now, 1).is_some() {},

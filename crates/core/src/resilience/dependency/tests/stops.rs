@@ -354,6 +354,39 @@ fn rt_15_a_cancel_ends_an_attempt_and_a_wait() {
 }
 
 #[test]
+fn rt_15_a_call_that_winds_down_ends_with_its_attempt() {
+    check(
+        defaults(),
+        "0s call 1 keyed
+                       1s wind_down 1
+                       2s fail 1 timeout
+                       3s call 2 keyed
+                       4s wind_down 2
+                       5s ok 2
+                       6s call 3 read_only
+                       7s fail 3 unavailable
+                       7s wind_down 3
+                       8s wind_down 4
+                       9s call 5 once
+                       9s wind_down 5
+                       10s fail 5 timeout
+                       11s end",
+        expect![[r#"
+            0ns start 1.1 timeout_at=30s
+            2s answer 1: timeout: The service said timeout. [attempts 1, effect Unknown, stopped by Cancelled]
+            3s start 2.1 timeout_at=33s
+            5s answer 2: ok value [attempts 1]
+            6s start 3.1 timeout_at=36s
+            7s retry 3.1 after unavailable in 187.288ms
+            7s timer 3 at=7.187288s
+            7s answer 3: cancelled: The call to `order` was cancelled while it waited for its turn. [attempts 1, effect None, stopped by Cancelled]
+            9s start 5.1 timeout_at=39s
+            10s answer 5: outcome_unknown: The service said timeout. The call may have been carried out all the same, so it was not repeated. [attempts 1, effect Unknown, stopped by Effect]
+        "#]],
+    );
+}
+
+#[test]
 fn rt_16_what_comes_for_an_attempt_that_is_over_is_dropped() {
     check(
         defaults(),

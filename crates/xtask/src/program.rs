@@ -15,7 +15,7 @@ pub(crate) fn run(program: &str, words: &[&str]) -> ExitCode {
             "--package",
             "dauntless-tests",
             "--bin",
-            "bench",
+            program,
             "--",
         ])
         .args(words)
