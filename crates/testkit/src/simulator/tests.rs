@@ -5,14 +5,14 @@ use crate::FaultyTool;
 
 /// Small enough for every check; `cargo xtask simulate` runs more.
 #[test]
-fn a_thousand_seeds_break_no_rule() {
+fn tst_05_a_thousand_seeds_break_no_rule_and_every_tool_serves_again() {
     let totals = Simulation::builder().build().run_all(0..1000, 2).unwrap_or_else(|found| panic!("{found}"));
     assert_eq!(totals.seeds, 1000);
     assert!(totals.runs > 1000 && totals.attempts > 5000, "{totals:?}");
 }
 
 #[test]
-fn one_seed_gives_one_history() {
+fn tst_01_one_seed_gives_one_history() {
     let simulation = Simulation::builder().build();
     for seed in 0..150 {
         let history = || simulation.play(seed).0.transcript();
@@ -64,7 +64,7 @@ impl Tool for Full {
 }
 
 #[test]
-fn a_seed_that_breaks_a_rule_says_what_was_done_and_how_to_repeat_it() {
+fn tst_02_a_seed_that_breaks_a_rule_says_what_was_done_and_how_to_repeat_it() {
     let mut spec = ToolSpec::new("full", "Has no room.", json!({"type": "object"}));
     spec.effect = Effect::ReadOnly;
     let spec = Arc::new(spec);

@@ -102,7 +102,7 @@ fn an_honest_retry_breaks_nothing() {
 }
 
 #[test]
-fn a_write_that_may_have_happened_must_not_be_repeated() {
+fn tst_06_a_write_that_may_have_happened_must_not_be_repeated() {
     for end in [AttemptEnd::Worked, AttemptEnd::Panicked, AttemptEnd::Failed(Failure::timeout("Late."))] {
         let story = Story::of(Effect::Once, |_| {}).begins(1, 1).at(100).ends(1, 1, end.clone());
         let story = story.at(200).begins(1, 2);
@@ -150,7 +150,7 @@ fn attempts_of_a_call_must_not_overlap() {
 }
 
 #[test]
-fn no_more_attempts_must_run_than_there_are_places() {
+fn tst_06_no_more_attempts_must_run_than_there_are_places() {
     let story = Story::of(Effect::ReadOnly, |policy| policy.concurrency = 1);
     story.begins(1, 1).begins(2, 1).breaks(&["no more attempts than places (LIM-1)"]);
 }
@@ -165,7 +165,7 @@ fn an_attempt_must_not_outlive_its_deadline_nor_get_a_later_one() {
 }
 
 #[test]
-fn retries_must_be_paid_for() {
+fn tst_06_retries_must_be_paid_for() {
     let mut story = Story::of(Effect::ReadOnly, |policy| {
         policy.budget.capacity_milli = 2000;
         policy.breaker.consecutive_failures = 100;
@@ -185,7 +185,7 @@ fn a_wait_that_was_asked_for_must_be_kept_by_all() {
 }
 
 #[test]
-fn an_open_breaker_must_let_nothing_through() {
+fn tst_06_an_open_breaker_must_let_nothing_through() {
     let open = "an open breaker lets nothing through (CB-3)";
     reads().fail_in_a_row(1..6).at(3999).begins(6, 1).breaks(&[open]);
     reads().fail_in_a_row(1..6).at(4000).begins(6, 1).breaks(&[]);
@@ -334,7 +334,7 @@ fn a_call_that_was_answered_must_not_run_on() {
 }
 
 #[test]
-fn a_run_after_the_faults_must_complete() {
+fn tst_05_a_run_after_the_faults_must_complete() {
     let story = reads().fact(Fact::Did(Operation::EndFaults)).fact(Fact::Did(Operation::Stream(1)));
     let story = story.run_ends(1, StopReason::ModelRefusal);
     let checker = Checker::new(vec![Arc::new(story.spec)], RunLimits::default()).expecting_completion();
