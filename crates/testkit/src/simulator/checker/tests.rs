@@ -260,6 +260,15 @@ fn a_tool_that_keeps_breaking_must_go_out_of_service() {
 }
 
 #[test]
+fn a_tool_out_of_service_may_be_asked_again_after_its_cool_down() {
+    let mut story = Story::of(Effect::ReadOnly, |policy| policy.breaker.consecutive_failures = 100);
+    for caller in 1..=6 {
+        story = story.begins(caller, 1).ends(caller, 1, AttemptEnd::Panicked);
+    }
+    story.at(60_000).begins(7, 1).ends(7, 1, AttemptEnd::Worked).breaks(&[]);
+}
+
+#[test]
 fn nothing_must_stay_behind() {
     reads().fact(Fact::Rested { running: 1 }).breaks(&["nothing stays behind (TST-5)"]);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{CallKey, Effect, EffectState, Failure, FailureCode, ToolSpec};
-use dauntless_runtime::RestartPolicy;
+use dauntless_runtime::{RestartPolicy, RevivalPolicy};
 
 use super::Findings;
 use super::breaker::{BreakerBook, Sight};
@@ -89,6 +89,7 @@ impl ToolBook {
         let policy = Arc::clone(&self.spec);
         let policy = &policy.resilience;
         self.breaker.began(at, attempt, findings);
+        self.revive(at);
         findings.hold(
             at <= self.shut_since || at >= self.shut_until,
             at,
@@ -116,6 +117,15 @@ impl ToolBook {
             format!("{attempt} may run until {deadline:?}, {latest:?} would be the latest")
         });
         self.running.insert(attempt.clone(), Running { began: at, deadline });
+    }
+
+    /// A tool that was out of service for its cool-down is started afresh.
+    fn revive(&mut self, at: Duration) {
+        let cool_down = RevivalPolicy::default().after;
+        if self.down_since.is_some_and(|down| at >= down + cool_down) {
+            self.down_since = None;
+            self.panics.clear();
+        }
     }
 
     fn places(&self) -> usize {
