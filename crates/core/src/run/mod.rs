@@ -83,7 +83,7 @@ pub enum RunEffect {
         /// How far the stop may go.
         reach: CancelReach,
     },
-    /// Stop waiting for the model. No event will follow.
+    /// Stop waiting for the model. What it still answers is stale.
     CancelModel {
         /// The turn.
         turn: u32,
