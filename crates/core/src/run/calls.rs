@@ -164,17 +164,6 @@ impl RunMachine {
         self.close(now, slots, reason, explanation, effects)
     }
 
-    pub(super) fn settle_timed_out(
-        &mut self,
-        now: Timestamp,
-        slots: Slots,
-        reason: StopReason,
-        explanation: Option<Arc<str>>,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        self.close(now, slots, reason, explanation, effects)
-    }
-
     /// Stops a batch for a reason of the run's own: what may be repeated is cancelled, what has
     /// an effect is awaited so that its outcome is known.
     fn stop_calls(
@@ -196,22 +185,11 @@ impl RunMachine {
             };
             effects.push(RunEffect::CancelCall { call, reach });
         }
-        self.settle_within(now, slots, reason, explanation, patience, effects)
+        self.settle(now, slots, reason, explanation, patience, effects)
     }
 
-    /// Waits for the calls that were told to stop, then ends.
+    /// Waits so long for the calls that were told to stop, then ends.
     pub(super) fn settle(
-        &mut self,
-        now: Timestamp,
-        slots: Slots,
-        reason: StopReason,
-        explanation: Option<Arc<str>>,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        self.settle_within(now, slots, reason, explanation, SETTLE_MAX, effects)
-    }
-
-    fn settle_within(
         &mut self,
         now: Timestamp,
         slots: Slots,
@@ -227,7 +205,8 @@ impl RunMachine {
         Phase::Settling { slots, reason, explanation }
     }
 
-    fn close(
+    /// Ends the run; a call that never answered enters the history as unknown.
+    pub(super) fn close(
         &mut self,
         now: Timestamp,
         slots: Slots,

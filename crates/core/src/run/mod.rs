@@ -225,7 +225,7 @@ impl RunMachine {
             (
                 Phase::Settling { slots, reason, explanation },
                 RunEvent::TimerFired { timer: RunTimer::Settle },
-            ) => self.settle_timed_out(now, slots, reason, explanation, &mut effects),
+            ) => self.close(now, slots, reason, explanation, &mut effects),
             (phase, RunEvent::CancelRequested { by }) => {
                 self.stop_early(now, phase, StopReason::Cancelled { by }, &mut effects)
             }
@@ -426,7 +426,7 @@ impl RunMachine {
                 for call in slots.running() {
                     effects.push(RunEffect::CancelCall { call, reach: CancelReach::Running });
                 }
-                self.settle(now, slots, reason, None, effects)
+                self.settle(now, slots, reason, None, SETTLE_MAX, effects)
             }
             Phase::Settling { slots, reason, explanation } => {
                 for call in slots.running() {
