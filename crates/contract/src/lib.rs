@@ -31,7 +31,8 @@ pub use journal::{AppendError, CreateError, Fence, Journal, NewRun, ReadError, R
 pub use json::{Json, NotJson};
 pub use limits::{LimitKind, RunLimits};
 pub use model::{
-    Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall, TextSink, Usage,
+    AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall, TextSink,
+    Usage,
 };
 pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy};

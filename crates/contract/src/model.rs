@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     BoxFuture, Failure, History, Json, MicroUsd, ResiliencePolicy, RunId, Timestamp, Tokens, ToolSpec,
@@ -61,6 +62,24 @@ pub struct ModelRequest {
     pub history: Arc<History>,
     /// The tools on offer; empty for a turn without tools.
     pub tools: Arc<[Arc<ToolSpec>]>,
+    /// The shape that an answer without calls must have; none where any text will do.
+    pub answer: Option<Arc<AnswerSchema>>,
+}
+
+impl ModelRequest {
+    /// A request for an answer in any words.
+    pub const fn new(history: Arc<History>, tools: Arc<[Arc<ToolSpec>]>) -> Self {
+        Self { history, tools, answer: None }
+    }
+}
+
+/// The shape that the answer of a run must have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerSchema {
+    /// A name for it, as providers want one: 1 to 64 of `a-z A-Z 0-9 _ -`.
+    pub name: Arc<str>,
+    /// A JSON schema.
+    pub schema: Arc<Value>,
 }
 
 /// Takes pieces of text as they arrive. Must return at once.

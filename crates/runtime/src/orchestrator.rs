@@ -319,7 +319,7 @@ impl RunShell {
             // The machine asks for no model that the crew was not built with.
             return;
         };
-        let request = ModelRequest { history: Arc::clone(self.machine.history()), tools };
+        let request = ModelRequest::new(Arc::clone(self.machine.history()), tools);
         let job = Job {
             request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
             deadline,

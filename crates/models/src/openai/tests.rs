@@ -33,7 +33,7 @@ fn ctx() -> ModelCtx {
 fn request() -> ModelRequest {
     let tool = ToolSpec::new("order", "Looks up an order.", json!({"type": "object"}));
     let history = History::open(&"".into(), &"Where is it?".into());
-    ModelRequest { history: Arc::new(history), tools: Arc::new([Arc::new(tool)]) }
+    ModelRequest::new(Arc::new(history), Arc::new([Arc::new(tool)]))
 }
 
 /// The outcome of one call that is answered like this.
@@ -127,7 +127,7 @@ async fn an_id_of_the_conversation_is_not_used_again() {
     let again = json!({"tool_calls": [{"id": "order:0", "function": {"name": "order", "arguments": "{}"}}]});
     let server = Server::start(vec![Answer::json(completion(again))]).await;
     let model = builder(&server).stream(false).build().unwrap();
-    let request = ModelRequest { history: Arc::new(history), tools: Arc::new([]) };
+    let request = ModelRequest::new(Arc::new(history), Arc::new([]));
     assert_eq!(&*model.call(ctx(), request).await.unwrap().calls[0].id, "call_2");
 }
 

@@ -27,7 +27,7 @@ fn history(observations: &[(&str, &str)]) -> History {
 
 async fn ask(model: &Scripted, observations: &[(&str, &str)], attempt: u32) -> Result<ModelReply, Failure> {
     let history = Arc::new(history(observations));
-    let request = ModelRequest { history, tools: Arc::new([]) };
+    let request = ModelRequest::new(history, Arc::new([]));
     model.call(ctx(1, attempt), request).await
 }
 
@@ -49,7 +49,7 @@ async fn each_request_gets_its_turn_and_a_repetition_the_same() {
 #[tokio::test]
 async fn a_reply_that_left_no_message_still_counts() {
     let model = Scripted::new([Turn::new(), Turn::new().text("now I speak")]);
-    let request = ModelRequest { history: Arc::new(history(&[])), tools: Arc::new([]) };
+    let request = ModelRequest::new(Arc::new(history(&[])), Arc::new([]));
     let reply = model.call(ctx(2, 1), request).await.unwrap();
     assert_eq!(reply.text.as_deref(), Some("now I speak"));
 }
@@ -135,7 +135,7 @@ async fn a_watcher_is_told_the_text() {
     let heard = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&heard);
     let on_text: dauntless_contract::TextSink = Arc::new(move |text| sink.lock().unwrap().push_str(text));
-    let request = ModelRequest { history: Arc::new(history(&[])), tools: Arc::new([]) };
+    let request = ModelRequest::new(Arc::new(history(&[])), Arc::new([]));
     let ctx = ModelCtx { on_text: Some(on_text), ..ctx(1, 1) };
     Scripted::replies(["hello"]).call(ctx, request).await.unwrap();
     assert_eq!(*heard.lock().unwrap(), "hello");

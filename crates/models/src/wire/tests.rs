@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{ChatRequest, Packet, WireError};
 
 fn request(history: History, tools: Vec<ToolSpec>) -> ModelRequest {
-    ModelRequest { history: Arc::new(history), tools: tools.into_iter().map(Arc::new).collect() }
+    ModelRequest::new(Arc::new(history), tools.into_iter().map(Arc::new).collect())
 }
 
 fn body(request: &ModelRequest, stream: bool, settings: &Map<String, Value>) -> String {
