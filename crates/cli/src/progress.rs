@@ -61,6 +61,7 @@ enum Now {
     Asked,
     Running { attempt: u32 },
     Waiting { code: FailureCode, wait: Duration },
+    Parked { code: FailureCode, wait: Duration },
 }
 
 impl Story {
@@ -86,6 +87,19 @@ impl Story {
             Progress::AttemptFailed { call, code, wait, .. } => {
                 if let Some(call) = self.open.get_mut(call) {
                     call.now = Now::Waiting { code: *code, wait: *wait };
+                }
+                None
+            }
+            Progress::CallParked { call, code, wait, .. } => {
+                if let Some(call) = self.open.get_mut(call) {
+                    call.now = Now::Parked { code: *code, wait: *wait };
+                }
+                None
+            }
+            Progress::CallUnparked { call, parked, .. } => {
+                if let Some(call) = self.open.get_mut(call) {
+                    let _ = write!(call.past, "parked for {}; ", length(*parked));
+                    call.now = Now::Asked;
                 }
                 None
             }
@@ -144,7 +158,7 @@ impl Call {
 
     /// Puts a wait that no attempt followed there as well; how long it was is not known.
     fn give_up_waiting(&mut self) {
-        if let Now::Waiting { code, .. } = self.now {
+        if let Now::Waiting { code, .. } | Now::Parked { code, .. } = self.now {
             let _ = write!(self.past, "{code}; ");
         }
     }
@@ -155,6 +169,7 @@ impl Call {
             Now::Running { attempt: 1 } => "running …".to_owned(),
             Now::Running { attempt } => format!("attempt {attempt} …"),
             Now::Waiting { code, wait } => format!("{code}, waiting {} …", length(wait)),
+            Now::Parked { code, wait } => format!("{code}, parked for up to {} …", length(wait)),
         };
         Line { label: self.label.clone(), what: format!("{}{now}", self.past), tone: Tone::Busy }
     }

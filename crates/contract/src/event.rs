@@ -105,4 +105,9 @@ pub enum RunTimer {
     WallClock,
     /// The wait for calls whose outcome must be known before the run may end.
     Settle,
+    /// The wait of a call for its tool to be back. Goes off early when it is.
+    Unpark(
+        /// The call.
+        CallKey,
+    ),
 }

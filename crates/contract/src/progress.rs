@@ -93,6 +93,28 @@ pub enum Progress {
         /// The wait before the next.
         wait: Duration,
     },
+    /// The tool of a call is out of service, and the call waits until it may work again.
+    CallParked {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// The kind of failure that showed it.
+        code: FailureCode,
+        /// What happened.
+        message: Arc<str>,
+        /// The longest wait before it is asked again.
+        wait: Duration,
+    },
+    /// The tool of a parked call is asked again.
+    CallUnparked {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// How long the call was parked.
+        parked: Duration,
+    },
     /// A call ended.
     CallEnded {
         /// The call.

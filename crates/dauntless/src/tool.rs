@@ -117,6 +117,12 @@ impl FnTool {
         self.with(|spec| spec.on_exhausted = end)
     }
 
+    /// Bounds how long a call may wait for the tool under [`OnExhausted::Park`]. Default 1 h.
+    #[must_use]
+    pub fn max_park(self, longest: Duration) -> Self {
+        self.with(|spec| spec.max_park = longest)
+    }
+
     /// Names the tool of the agent that is asked in its place, with the same arguments, when it is
     /// exhausted or down. Never for a call that may have happened, unless that does no harm.
     #[must_use]

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dauntless_contract::{
     CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
     Progress, Recorded, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput,
     ToolSpec,
 };
-use dauntless_core::resilience::CallEnd;
+use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 use tokio::sync::oneshot;
@@ -80,6 +81,8 @@ pub(crate) struct RunArgs {
     pub(crate) watch: Watch,
     pub(crate) outcome: oneshot::Sender<Outcome>,
     pub(crate) parent_span: Span,
+    /// Of what is left to chance in this run.
+    pub(crate) seed: u64,
 }
 
 pub(crate) enum RunMsg {
@@ -148,6 +151,7 @@ pub(crate) struct RunShell {
     model: Option<(GuardedHandle<ModelPort>, JobTicket)>,
     calls: BTreeMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
     timers: Vec<AbortHandle>,
+    chance: Rng,
     span: Span,
     turn_span: Span,
 }
@@ -179,7 +183,7 @@ impl Actor for OrchestratorActor {
     type Arguments = RunArgs;
 
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
-        let RunArgs { run, crew, goal, limits, clock, journal, watch, outcome, parent_span } = args;
+        let RunArgs { run, crew, goal, limits, clock, journal, watch, outcome, parent_span, seed } = args;
         let agent = Arc::clone(&crew.spec.agent.name);
         let span = telemetry::run_span(&parent_span, run, &agent);
         me.send_message(RunMsg::Start)?;
@@ -195,6 +199,7 @@ impl Actor for OrchestratorActor {
             model: None,
             calls: BTreeMap::new(),
             timers: Vec::new(),
+            chance: Rng::new(seed),
             turn_span: span.clone(),
             span,
         })
@@ -290,6 +295,7 @@ impl RunShell {
                 });
                 self.timers.push(task.abort_handle());
             }
+            RunEffect::Park { call, tool, at, spread } => self.park(call, &tool, at, spread),
             // The watcher gets the end from the outcome itself, which cannot be lost.
             RunEffect::Report(Progress::RunEnded { .. }) | RunEffect::End => {}
             RunEffect::Report(progress) => {
@@ -301,6 +307,23 @@ impl RunShell {
                 self.watch.tell(|| progress);
             }
         }
+    }
+
+    fn park(&mut self, call: CallKey, tool: &Arc<str>, at: Timestamp, spread: Duration) {
+        let Some(tool) = self.crew.tools.get(tool).cloned() else { return };
+        let (me, clock) = (self.me.clone(), Arc::clone(&self.clock));
+        let spread = self.chance.up_to(spread);
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = sleep_until(&*clock, at) => {}
+                () = tool.back() => {}
+            }
+            tokio::time::sleep(spread).await;
+            let _ = me.send_message(RunMsg::Timer(RunTimer::Unpark(call)));
+        });
+        // A call may be parked again and again.
+        self.timers.retain(|timer| !timer.is_finished());
+        self.timers.push(task.abort_handle());
     }
 
     fn call_model(&mut self, now: Timestamp, asked: ModelAsked, offer: &Offer, deadline: Timestamp) {

@@ -1,7 +1,7 @@
 //! The runtime: where agents run.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ struct Inner {
     branches: Arc<Branches>,
     config: Settings,
     stopping: AtomicBool,
+    /// How many were started; each has its own seed.
+    runs: AtomicU64,
     /// Agents that have run, by identity. Read on every run, written once per agent.
     crews: RwLock<Crews>,
     /// Held while an agent's actors start, so that no tool is started twice.
@@ -96,6 +98,7 @@ impl Runtime {
                 branches,
                 config,
                 stopping: AtomicBool::new(false),
+                runs: AtomicU64::new(0),
                 crews: RwLock::new(Crews::default()),
                 dependencies: Mutex::new(Dependencies::default()),
             }),
@@ -245,6 +248,7 @@ impl Runtime {
             watch,
             outcome,
             parent_span: Span::current(),
+            seed: settings.seed.wrapping_add(self.inner.runs.fetch_add(1, Ordering::Relaxed)),
         };
         let submitted = settings.clock.now();
         let runs = self.inner.branches.runs.now().ok_or(SubmitError::Stopped)?;

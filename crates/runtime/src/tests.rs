@@ -15,6 +15,7 @@ mod bench;
 mod fallbacks;
 mod guards;
 mod lifecycle;
+mod parking;
 mod promises;
 mod spans;
 mod tree;

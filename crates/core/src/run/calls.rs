@@ -128,7 +128,9 @@ impl RunMachine {
         record: CallRecord,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        if self.fall_back(&mut slots, call, &record, effects) {
+        if self.fall_back(&mut slots, call, &record, effects)
+            || self.park(now, &mut slots, call, &record, effects)
+        {
             return Phase::Calling(slots);
         }
         self.take_end(now, &mut slots, call, record, effects);
@@ -192,12 +194,13 @@ impl RunMachine {
     pub(super) fn settle(
         &mut self,
         now: Timestamp,
-        slots: Slots,
+        mut slots: Slots,
         reason: StopReason,
         explanation: Option<Arc<str>>,
         patience: std::time::Duration,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        Self::end_parked(&mut slots, effects);
         if slots.all_answered() {
             return self.close(now, slots, reason, explanation, effects);
         }
@@ -321,7 +324,7 @@ impl Ending<'_> {
         let reason = match (failure.code.bucket(), failure.code) {
             (Bucket::Terminal, _) => self.ended_by_tool(failure.code),
             (_, code) if is_exhausted(code) => match self.asked.on_exhausted {
-                OnExhausted::EndRun => self.exhausted(failure.code),
+                OnExhausted::EndRun | OnExhausted::Park => self.exhausted(failure.code),
                 OnExhausted::Observe => return None,
             },
             (Bucket::Defect, _) => match on_panic {

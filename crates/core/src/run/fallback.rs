@@ -66,6 +66,6 @@ impl RunMachine {
 
 /// Whether another tool may do what this one may have done already. A key does not help: the other
 /// tool does not know it.
-const fn may_go_elsewhere(failure: &Failure, effect: Effect) -> bool {
+pub(super) const fn may_go_elsewhere(failure: &Failure, effect: Effect) -> bool {
     matches!(failure.effect, EffectState::None) || matches!(effect, Effect::ReadOnly | Effect::Idempotent)
 }

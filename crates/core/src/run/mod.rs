@@ -13,6 +13,7 @@
 mod calls;
 mod fallback;
 mod nudge;
+mod park;
 mod reply;
 mod slots;
 mod withdrawn;
@@ -94,6 +95,18 @@ pub enum RunEffect {
         timer: RunTimer,
         /// When.
         at: Timestamp,
+    },
+    /// Let a call wait for its tool until `at`, or until the tool is back if that is earlier. Its
+    /// timer [`RunTimer::Unpark`] goes off at a moment drawn from the `spread` that follows.
+    Park {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// When it is asked again in any case.
+        at: Timestamp,
+        /// Over how long those who wait for one tool are spread.
+        spread: Duration,
     },
     /// Tell whoever watches.
     Report(Progress),
@@ -219,6 +232,10 @@ impl RunMachine {
             (Phase::Calling(slots), RunEvent::CallEnded { call, record }) => {
                 self.call_ended(now, slots, call, record, &mut effects)
             }
+            (Phase::Calling(mut slots), RunEvent::TimerFired { timer: RunTimer::Unpark(call) }) => {
+                self.unpark(now, &mut slots, call, &mut effects);
+                Phase::Calling(slots)
+            }
             (Phase::Settling { slots, reason, explanation }, RunEvent::CallEnded { call, record }) => {
                 self.call_settled(now, slots, reason, explanation, (call, record), &mut effects)
             }
@@ -242,7 +259,7 @@ impl RunMachine {
                 | RunEvent::ModelReplied { .. }
                 | RunEvent::ModelFailed { .. }
                 | RunEvent::CallEnded { .. }
-                | RunEvent::TimerFired { timer: RunTimer::Settle },
+                | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
             ) => phase,
         };
         effects

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod fallbacks;
+mod parking;
 mod properties;
 mod withdrawal;
 
@@ -19,6 +20,7 @@ struct Scene {
     turn: u32,
     model: u32,
     by: BTreeMap<CallKey, Arc<str>>,
+    parked: BTreeSet<CallKey>,
     out_for: Option<Duration>,
     seen: Vec<String>,
     events: Vec<(Timestamp, RunEvent)>,
@@ -42,6 +44,19 @@ fn tools() -> Vec<Arc<ToolSpec>> {
         spec("pay", |spec| spec.effect = Effect::Once),
         spec("news", |spec| spec.on_exhausted = OnExhausted::Observe),
         spec("poll", |spec| spec.polling = true),
+        spec("stock", |spec| {
+            spec.on_exhausted = OnExhausted::Park;
+            spec.max_park = Duration::from_secs(60);
+        }),
+        spec("book", |spec| {
+            spec.on_exhausted = OnExhausted::Park;
+            spec.effect = Effect::Keyed;
+        }),
+        spec("mail", |spec| {
+            spec.on_exhausted = OnExhausted::Park;
+            spec.effect = Effect::Once;
+            spec.fallback = Some("news".into());
+        }),
         spec("price", |spec| spec.fallback = Some("archive".into())),
         spec("archive", |spec| spec.fallback = Some("memory".into())),
         spec("memory", |spec| {
@@ -97,6 +112,7 @@ impl Scene {
             turn: 0,
             model: 0,
             by: BTreeMap::new(),
+            parked: BTreeSet::new(),
             out_for: None,
             seen: Vec::new(),
             events: Vec::new(),
@@ -121,7 +137,8 @@ impl Scene {
                 format!("ask {turn} {offer:?}{model}")
             }
             RunEffect::Dispatch { call, asked, tool, arguments, .. } if asked == tool => {
-                format!("run {call} {tool} {arguments}")
+                let again = if self.parked.remove(call) { "again " } else { "" };
+                format!("{again}run {call} {tool} {arguments}")
             }
             RunEffect::Dispatch { call, asked, tool, arguments, .. } => {
                 self.by.insert(*call, Arc::clone(tool));
@@ -130,6 +147,11 @@ impl Scene {
             RunEffect::CancelCall { call, reach } => format!("cancel {call} {reach:?}"),
             RunEffect::CancelModel { turn } => format!("cancel model {turn}"),
             RunEffect::StartTimer { timer, at } => format!("timer {timer:?} {at:?}"),
+            RunEffect::Park { call, tool, at, .. } => {
+                self.parked.insert(*call);
+                self.by.remove(call);
+                format!("park {call} {tool} for {} s", at.since(self.now).as_secs())
+            }
             RunEffect::Report(Progress::Nudged { text, .. }) => format!("nudge {text}"),
             RunEffect::Report(Progress::RunEnded { outcome }) => {
                 let text = outcome.text.as_deref().map_or_else(String::new, |text| format!(" `{text}`"));

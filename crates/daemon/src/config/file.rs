@@ -231,10 +231,12 @@ pub(super) struct ToolFile {
     #[serde(default = "abandoned_max")]
     pub(super) abandoned_max: u32,
     /// When it stays broken after all retries: end_run ends the run, observe tells the model, which
-    /// goes on without it.
+    /// goes on without it, park lets the run wait until it may work again.
     #[serde(default)]
     #[schemars(schema_with = "ends")]
     pub(super) on_exhausted: OnExhausted,
+    /// With on_exhausted = "park": how long a call may wait for it in all. Default 1 h.
+    pub(super) max_park: Option<Length>,
     /// A name from [tools]: the tool that is asked in its place, with the same arguments, when this
     /// one is exhausted or down. Never for a call that may have happened, unless that does no harm.
     pub(super) fallback: Option<String>,
@@ -302,7 +304,7 @@ fn effects(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn ends(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": [OnExhausted::EndRun, OnExhausted::Observe] })
+    json_schema!({ "type": "string", "enum": [OnExhausted::EndRun, OnExhausted::Observe, OnExhausted::Park] })
 }
 
 fn yes() -> bool {

@@ -89,6 +89,7 @@ fn everything_written_arrives() {
             },
             effect: ReadOnly,
             on_exhausted: Observe,
+            max_park: 3600s,
             fallback: None,
             polling: true,
             output_bytes_max: 1048576,

@@ -1,7 +1,5 @@
 //! Whatever comes in whatever order, a run keeps its promises.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -16,11 +14,13 @@ enum Step {
     Ends { index: u32, how: usize, stale: bool },
     ModelFails,
     Timer(RunTimer),
+    Unparks(u32),
     Cancels,
     Waits(u64),
 }
 
-const NAMES: [&str; 7] = ["find", "pay", "news", "poll", "nope", "price", "transfer"];
+const NAMES: [&str; 10] =
+    ["find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail"];
 const ARGUMENTS: [&str; 5] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", ""];
 const TEXTS: [&str; 3] = ["The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
 
@@ -37,6 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::CutsOff),
         10 => ask,
         30 => end,
+        5 => (0..6u32).prop_map(Step::Unparks),
         1 => prop_oneof![
             Just(Step::Refuses),
             Just(Step::ModelFails),
@@ -89,6 +90,7 @@ fn take(scene: &mut Scene, step: Step) {
             scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 3 })
         }
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
+        Step::Unparks(index) => scene.unparks(index),
         Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),
         Step::Waits(ms) => scene.wait(Duration::from_millis(ms)),
     };
@@ -101,7 +103,7 @@ fn play_out(scene: &mut Scene) {
             return;
         }
         for index in 0..6 {
-            scene.ends(index, Ok("late but fine"));
+            scene.unparks(index).ends(index, Ok("late but fine"));
         }
         scene.says("Done.");
         scene.on(RunEvent::TimerFired { timer: RunTimer::Settle });
@@ -126,7 +128,7 @@ proptest! {
         prop_assert_eq!(lines("end ").count(), 1, "exactly one stop reason");
         prop_assert!(scene.seen.last().unwrap().starts_with("end "), "nothing after the end");
         let run: BTreeSet<&str> = lines("run ").filter_map(|line| line.split(' ').nth(1)).collect();
-        prop_assert_eq!(run.len(), lines("run ").count(), "no call is dispatched twice");
+        prop_assert_eq!(run.len(), lines("run ").count(), "no call is dispatched twice but after it was parked");
         let asked = scene.machine.history().messages().iter().map(|message| match message {
             Message::Assistant { calls, .. } => calls.len(),
             _ => 0,
