@@ -78,31 +78,20 @@ impl Story {
                 self.open.insert(*call, Call { label, past: String::new(), now: Now::Asked });
                 None
             }
-            Progress::AttemptStarted { call, attempt, .. } => {
-                if let Some(call) = self.open.get_mut(call) {
-                    call.begin(*attempt);
-                }
-                None
+            Progress::CallRepaired { call, repairs } => {
+                self.change(call, |call| repairs.iter().for_each(|repair| call.note(repair)))
             }
+            Progress::AttemptStarted { call, attempt, .. } => self.change(call, |call| call.begin(*attempt)),
             Progress::AttemptFailed { call, code, wait, .. } => {
-                if let Some(call) = self.open.get_mut(call) {
-                    call.now = Now::Waiting { code: *code, wait: *wait };
-                }
-                None
+                self.change(call, |call| call.now = Now::Waiting { code: *code, wait: *wait })
             }
             Progress::CallParked { call, code, wait, .. } => {
-                if let Some(call) = self.open.get_mut(call) {
-                    call.now = Now::Parked { code: *code, wait: *wait };
-                }
-                None
+                self.change(call, |call| call.now = Now::Parked { code: *code, wait: *wait })
             }
-            Progress::CallUnparked { call, parked, .. } => {
-                if let Some(call) = self.open.get_mut(call) {
-                    let _ = write!(call.past, "parked for {}; ", length(*parked));
-                    call.now = Now::Asked;
-                }
-                None
-            }
+            Progress::CallUnparked { call, parked, .. } => self.change(call, |call| {
+                call.note(&format!("parked for {}", length(*parked)));
+                call.now = Now::Asked;
+            }),
             Progress::CallEnded { call, code, message, attempts, stopped_by, .. } => {
                 let mut call = self.open.remove(call)?;
                 call.give_up_waiting();
@@ -136,6 +125,13 @@ impl Story {
         }
     }
 
+    fn change(&mut self, call: &CallKey, change: impl FnOnce(&mut Call)) -> Option<Line> {
+        if let Some(call) = self.open.get_mut(call) {
+            change(call);
+        }
+        None
+    }
+
     /// The lines that still change, in the order of the calls.
     pub(crate) fn open(&self) -> Vec<Line> {
         let asking = self.asking.map(|turn| note(&format!("model, turn {turn}"), "…".to_owned(), Tone::Busy));
@@ -147,6 +143,11 @@ impl Call {
     fn begin(&mut self, attempt: u32) {
         self.remember();
         self.now = Now::Running { attempt };
+    }
+
+    /// Puts something among what happened before.
+    fn note(&mut self, what: &str) {
+        let _ = write!(self.past, "{what}; ");
     }
 
     /// Puts a wait that is over among what went wrong.

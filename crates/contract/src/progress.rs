@@ -69,6 +69,13 @@ pub enum Progress {
         /// The arguments, bounded and redacted.
         arguments: Arc<str>,
     },
+    /// What the model wrote was put right, without loss, before the call was looked at.
+    CallRepaired {
+        /// The call.
+        call: CallKey,
+        /// What was done, in words; the first 20.
+        repairs: Vec<Arc<str>>,
+    },
     /// An attempt of a call starts.
     AttemptStarted {
         /// The call.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{AgentSpec, Bucket, Model, PanicPolicy, RunLimits, Tool};
-use dauntless_core::toolbox::{Quarantined, Toolbox};
+use dauntless_contract::{AgentSpec, Bucket, Model, PanicPolicy, RunLimits, Tool, ToolSpec};
+use dauntless_core::toolbox::{Quarantined, SourceName, Toolbox, shown_names};
 
 /// A named role: instructions, tools, and optionally a model and limits of its own.
 ///
@@ -18,10 +18,17 @@ pub struct Agent {
 #[derive(Clone)]
 struct Inner {
     spec: AgentSpec,
-    tools: Vec<Arc<dyn Tool>>,
+    tools: Vec<Sourced>,
     model: Option<Arc<dyn Model>>,
     fallbacks: Vec<(Arc<dyn Model>, Vec<Bucket>)>,
     limits: Option<RunLimits>,
+}
+
+/// A tool, and where it comes from if not from the program itself.
+#[derive(Clone)]
+struct Sourced {
+    source: Option<Arc<str>>,
+    tool: Arc<dyn Tool>,
 }
 
 impl Agent {
@@ -55,15 +62,36 @@ impl Agent {
     /// Adds several tools, such as those of one `#[tool] impl` block.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        let tools = tools.into_iter().map(|tool| Sourced { source: None, tool });
+        Arc::make_mut(&mut self.inner).tools.extend(tools);
+        self
+    }
+
+    /// Adds tools under names that others chose, such as those of a server.
+    ///
+    /// The model is shown legal names. One that another source has too is shown as `source__name`.
+    /// Everything about the runs of this agent uses the shown name; the tool itself is called by its
+    /// own, which its status and its logs use. A tool of a source that cannot be offered is left out
+    /// with a warning, and the others work.
+    #[must_use]
+    pub fn source(
+        mut self,
+        name: impl Into<Arc<str>>,
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+    ) -> Self {
+        let source = Some(name.into());
+        let tools = tools.into_iter().map(|tool| Sourced { source: source.clone(), tool });
         Arc::make_mut(&mut self.inner).tools.extend(tools);
         self
     }
 
     /// Puts each tool so far behind another: one that injects faults, records, or asks a person.
     #[must_use]
-    pub fn map_tools(mut self, wrap: impl FnMut(Arc<dyn Tool>) -> Arc<dyn Tool>) -> Self {
+    pub fn map_tools(mut self, mut wrap: impl FnMut(Arc<dyn Tool>) -> Arc<dyn Tool>) -> Self {
         let inner = Arc::make_mut(&mut self.inner);
-        inner.tools = std::mem::take(&mut inner.tools).into_iter().map(wrap).collect();
+        let tools = std::mem::take(&mut inner.tools).into_iter();
+        let wrapped = tools.map(|Sourced { source, tool }| Sourced { source, tool: wrap(tool) });
+        inner.tools = wrapped.collect();
         self
     }
 
@@ -116,16 +144,45 @@ impl Agent {
         self.toolbox().1
     }
 
+    /// Whether the tool that is shown under this name comes from a source.
+    pub(crate) fn is_sourced(&self, shown: &str) -> bool {
+        let tools = self.shown().into_iter().zip(&self.inner.tools);
+        tools.into_iter().any(|((spec, _), tool)| tool.source.is_some() && *spec.name == *shown)
+    }
+
     pub(crate) fn toolbox(&self) -> (Toolbox, Vec<Quarantined>) {
-        Toolbox::build(self.inner.tools.iter().map(|tool| Arc::clone(tool.spec())).collect())
+        Toolbox::build(self.shown().into_iter().map(|(spec, _)| spec).collect())
+    }
+
+    /// The tools under the names that a model is shown.
+    pub(crate) fn shown(&self) -> Vec<(Arc<ToolSpec>, &Arc<dyn Tool>)> {
+        let tools = &self.inner.tools;
+        let of = |tool: &'_ Sourced| (tool.source.clone(), Arc::clone(&tool.tool.spec().name));
+        let own: Vec<(Option<Arc<str>>, Arc<str>)> = tools.iter().map(of).collect();
+        let names: Vec<SourceName<'_>> =
+            own.iter().map(|(source, name)| SourceName { source: source.as_deref(), name }).collect();
+        let shown = shown_names(&names);
+        let shown_as = |source: Option<&str>, name: &str| {
+            let place = names.iter().position(|other| *other == SourceName { source, name })?;
+            shown.get(place).cloned()
+        };
+        let named = tools.iter().zip(&shown).map(|(Sourced { source, tool }, name)| {
+            let spec = tool.spec();
+            // A fallback is one of the same source, or else one of the program.
+            let fallback = spec.fallback.as_ref().map(|fallback| {
+                let near = shown_as(source.as_deref(), fallback);
+                near.or_else(|| shown_as(None, fallback)).unwrap_or_else(|| Arc::clone(fallback))
+            });
+            if spec.name == *name && spec.fallback == fallback {
+                return (Arc::clone(spec), tool);
+            }
+            (Arc::new(ToolSpec { name: Arc::clone(name), fallback, ..(**spec).clone() }), tool)
+        });
+        named.collect()
     }
 
     pub(crate) fn spec(&self) -> &AgentSpec {
         &self.inner.spec
-    }
-
-    pub(crate) fn tool_list(&self) -> &[Arc<dyn Tool>] {
-        &self.inner.tools
     }
 
     pub(crate) fn own_model(&self) -> Option<&Arc<dyn Model>> {
@@ -150,7 +207,7 @@ impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent")
             .field("spec", &self.inner.spec)
-            .field("tools", &self.inner.tools.iter().map(|tool| &tool.spec().name).collect::<Vec<_>>())
+            .field("tools", &self.inner.tools.iter().map(|tool| &tool.tool.spec().name).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::run::{ModelFallback, RunSpec};
 use dauntless_core::supervision::RestartPolicy;
+use dauntless_core::toolbox::Quarantined;
 use ractor::Actor;
 use tokio::sync::{Mutex, oneshot};
 use tracing::Span;
@@ -277,16 +278,24 @@ impl Runtime {
         }
         self.forget_lost(&mut dependencies);
         let (toolbox, problems) = agent.toolbox();
+        let (outside, problems): (Vec<_>, Vec<_>) =
+            problems.into_iter().partition(|problem| agent.is_sourced(&problem.name));
         if !problems.is_empty() {
             return Err(BuildError::Agent { agent: Arc::clone(agent.name()), problems });
+        }
+        for Quarantined { name, reason } in outside {
+            tracing::warn!(agent = &**agent.name(), tool = &*name, reason, "a tool is not offered");
         }
         let settings = &self.inner.config;
         let model = agent.own_model().or(settings.model.as_ref());
         let model = model.ok_or_else(|| BuildError::NoModel { agent: Arc::clone(agent.name()) })?;
         let mut tools = HashMap::new();
-        for tool in agent.tool_list() {
+        for (shown, tool) in agent.shown() {
+            if toolbox.get(&shown.name).is_none() {
+                continue;
+            }
             let handle = self.tool(tool, &mut dependencies).await?;
-            tools.insert(Arc::clone(&tool.spec().name), handle);
+            tools.insert(Arc::clone(&shown.name), handle);
         }
         let mut models = vec![self.model(model, &mut dependencies).await?];
         let mut fallbacks = Vec::new();

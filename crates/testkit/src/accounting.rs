@@ -112,7 +112,8 @@ impl CallAccounting {
             }
             Progress::RunEnded { outcome } => self.end = End::Ended(Box::new(outcome.clone())),
             Progress::CallUnparked { call, .. } => self.unparked(*call),
-            Progress::CallParked { .. }
+            Progress::CallRepaired { .. }
+            | Progress::CallParked { .. }
             | Progress::TurnStarted { .. }
             | Progress::TextArrived { .. }
             | Progress::ModelRetried { .. }

@@ -29,6 +29,11 @@ const EXCERPT_BYTES_MAX: usize = 600;
 /// A change to the model's own text that loses nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {
+    /// The name was the tool's but for a namespace or a control token.
+    Renamed {
+        /// As it was written, in legal letters.
+        written: String,
+    },
     /// A code fence around the whole text was taken off.
     CodeFence,
     /// The whole text was a JSON string with the arguments in it.
@@ -55,6 +60,7 @@ pub enum Repair {
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Renamed { written } => write!(f, "took the name {written} for this tool's"),
             Self::CodeFence => f.write_str("took off a code fence"),
             Self::DoubleEncoding => f.write_str("decoded arguments that were one JSON string"),
             Self::Decoded { path } => write!(f, "decoded the JSON string at {path}"),

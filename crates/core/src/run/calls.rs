@@ -52,9 +52,11 @@ impl RunMachine {
         slots: &mut Slots,
         effects: &mut Vec<RunEffect>,
     ) -> Option<StopReason> {
-        let (call, fingerprint, verdict) = match self.spec.toolbox.admit(raw, cut) {
-            Admission::Run { call, spec, fingerprint, repairs: _ } => (call, fingerprint, Ok(spec)),
-            Admission::Answered { call, failure, fingerprint } => (call, fingerprint, Err(failure)),
+        let (call, fingerprint, repairs, verdict) = match self.spec.toolbox.admit(raw, cut) {
+            Admission::Run { call, spec, fingerprint, repairs } => (call, fingerprint, repairs, Ok(spec)),
+            Admission::Answered { call, failure, fingerprint } => {
+                (call, fingerprint, Vec::new(), Err(failure))
+            }
         };
         let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
         let shown = self.spec.redactor.text(&preview(raw)).into_owned();
@@ -65,6 +67,10 @@ impl RunMachine {
             arguments: shown.into(),
         };
         effects.push(RunEffect::Report(asked));
+        if !repairs.is_empty() {
+            let repairs = repairs.iter().map(|repair| repair.to_string().into()).collect();
+            effects.push(RunEffect::Report(Progress::CallRepaired { call: slots.next_key(), repairs }));
+        }
         let (refusal, stuck) = match (self.guard.check(&fingerprint), verdict) {
             (GuardVerdict::Stuck { times }, _) => {
                 let reason = StopReason::Stuck { tool, fingerprint: fingerprint.display().clone(), times };

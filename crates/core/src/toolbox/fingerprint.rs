@@ -104,6 +104,14 @@ impl Digest {
         Self(bytes.fold(Self::BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(Self::PRIME)))
     }
 
+    /// A digest of the digest, for names that people read.
+    pub(crate) fn short(self) -> u32 {
+        let words = self.0.to_le_bytes();
+        words.chunks_exact(4).fold(0, |short, word| {
+            short ^ word.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
+        })
+    }
+
     /// The digest of several digests, whatever their order.
     pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0.wrapping_add(other.0))

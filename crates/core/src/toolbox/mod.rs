@@ -18,10 +18,12 @@ mod answers;
 mod compile;
 mod fallback;
 mod fingerprint;
+mod naming;
 
 pub use crate::arguments::Repair;
 pub(crate) use fingerprint::Digest;
 pub use fingerprint::Fingerprint;
+pub use naming::{SourceName, shown_names};
 
 /// The tools that one agent may call, each with its compiled schema. Cheap to clone.
 #[derive(Clone)]
@@ -119,7 +121,7 @@ impl Toolbox {
     }
 
     /// The names, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.tools.keys().map(|name| &**name)
     }
 
@@ -140,11 +142,25 @@ impl Toolbox {
         match (entry, arguments) {
             (Some(entry), Ok(arguments)) => entry.admit(raw, arguments),
             (Some(entry), Err(problem)) => answered(raw, None, answers::unreadable(&entry.spec, problem)),
-            (None, arguments) => Admission::Answered {
+            (None, arguments) => self.admit_meant(raw).unwrap_or_else(|| Admission::Answered {
                 call: shown(raw, arguments.map_or_else(|_| Json::empty_object(), |read| read.text)),
                 failure: answers::unknown_tool(&raw.name, self),
                 fingerprint: Fingerprint::of_unknown(&raw.name),
-            },
+            }),
+        }
+    }
+
+    /// Admits a call under a name that is a tool's but for a namespace, if its arguments fit that
+    /// tool: with any doubt the model is asked instead.
+    fn admit_meant(&self, raw: &RawCall) -> Option<Admission> {
+        let entry = self.tools.get(naming::meant(&raw.name, self.names())?)?;
+        let meant = RawCall { name: Arc::clone(&entry.spec.name), ..raw.clone() };
+        match entry.admit(&meant, read(&raw.arguments).ok()?) {
+            Admission::Run { call, spec, fingerprint, mut repairs } => {
+                repairs.insert(0, Repair::Renamed { written: legal(&raw.name) });
+                Some(Admission::Run { call, spec, fingerprint, repairs })
+            }
+            Admission::Answered { .. } => None,
         }
     }
 }
