@@ -268,9 +268,9 @@ impl RunShell {
             RunEffect::CallModel { turn, model, offer, deadline } => {
                 self.call_model(now, ModelAsked { turn, model }, &offer, deadline);
             }
-            RunEffect::Dispatch { call, asked, tool, arguments, deadline } => {
+            RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline } => {
                 let by = (asked != tool).then(|| Arc::clone(&tool));
-                self.dispatch(now, CallAsked { call, by }, &tool, arguments, deadline);
+                self.dispatch(now, CallAsked { call, by }, &tool, (arguments, key_of), deadline);
             }
             RunEffect::CancelCall { call, reach } => {
                 if let Some((tool, ticket)) = self.calls.get(&call) {
@@ -336,7 +336,7 @@ impl RunShell {
         now: Timestamp,
         asked: CallAsked,
         name: &Arc<str>,
-        arguments: Json,
+        (arguments, key_of): (Json, CallKey),
         deadline: Timestamp,
     ) {
         let call = asked.call;
@@ -352,7 +352,7 @@ impl RunShell {
                 run,
                 call,
                 arguments,
-                idempotency_key: format!("{run}-{call}").into(),
+                idempotency_key: format!("{run}-{key_of}").into(),
             }),
             deadline,
             watch: self.watch.clone(),

@@ -12,6 +12,7 @@
 
 mod calls;
 mod fallback;
+mod held;
 mod nudge;
 mod reply;
 mod slots;
@@ -29,6 +30,7 @@ use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
 pub use fallback::ModelFallback;
+use held::Held;
 use nudge::Unproductive;
 use slots::Slots;
 use withdrawn::Withdrawn;
@@ -73,6 +75,8 @@ pub enum RunEffect {
         tool: Arc<str>,
         /// Arguments that fit its schema.
         arguments: Json,
+        /// The call whose idempotency key it gets: its own, or an identical one that may have happened.
+        key_of: CallKey,
         /// When the run is out of time, whatever the tool allows.
         deadline: Timestamp,
     },
@@ -150,6 +154,7 @@ pub struct RunMachine {
     history: Arc<History>,
     totals: RunTotals,
     guard: LoopGuard,
+    held: Held,
     unproductive: Unproductive,
     withdrawn: Withdrawn,
     phase: Phase,
@@ -166,6 +171,7 @@ impl PartialEq for RunMachine {
             && self.history == other.history
             && self.totals == other.totals
             && self.guard == other.guard
+            && self.held == other.held
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
             && self.phase == other.phase
@@ -184,6 +190,7 @@ impl RunMachine {
             history: Arc::new(History::default()),
             totals: RunTotals::default(),
             guard: LoopGuard::default(),
+            held: Held::default(),
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
             phase: Phase::Created,
