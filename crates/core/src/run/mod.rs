@@ -13,6 +13,7 @@
 mod calls;
 mod fallback;
 mod held;
+mod limits;
 mod nudge;
 mod reply;
 mod slots;
@@ -31,6 +32,7 @@ use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
 pub use fallback::ModelFallback;
 use held::Held;
+use limits::Foresight;
 use nudge::Unproductive;
 use slots::Slots;
 use withdrawn::Withdrawn;
@@ -153,6 +155,7 @@ pub struct RunMachine {
     turn: u32,
     history: Arc<History>,
     totals: RunTotals,
+    foresight: Foresight,
     guard: LoopGuard,
     held: Held,
     unproductive: Unproductive,
@@ -170,6 +173,7 @@ impl PartialEq for RunMachine {
             && self.turn == other.turn
             && self.history == other.history
             && self.totals == other.totals
+            && self.foresight == other.foresight
             && self.guard == other.guard
             && self.held == other.held
             && self.unproductive == other.unproductive
@@ -189,6 +193,7 @@ impl RunMachine {
             turn: 0,
             history: Arc::new(History::default()),
             totals: RunTotals::default(),
+            foresight: Foresight::default(),
             guard: LoopGuard::default(),
             held: Held::default(),
             unproductive: Unproductive::default(),
@@ -310,35 +315,6 @@ impl RunMachine {
         self.next_turn(now, effects)
     }
 
-    /// Asks the model again, or for its last words when a limit is reached.
-    fn next_turn(&mut self, now: Timestamp, effects: &mut Vec<RunEffect>) -> Phase {
-        match self.reached_limit() {
-            Some(limit) => self.ask_last_words(now, limit, effects),
-            None => self.ask(now, Purpose::Work, effects),
-        }
-    }
-
-    fn reached_limit(&self) -> Option<LimitKind> {
-        let RunTotals { turns, tool_calls, usage, cost, .. } = self.totals;
-        if turns >= self.limits.turns {
-            Some(LimitKind::Turns)
-        } else if usage.prompt + usage.completion >= self.limits.tokens {
-            Some(LimitKind::Tokens)
-        } else if cost > self.limits.cost {
-            Some(LimitKind::Cost)
-        } else if tool_calls > self.limits.tool_calls {
-            Some(LimitKind::ToolCalls)
-        } else {
-            None
-        }
-    }
-
-    fn ask_last_words(&mut self, now: Timestamp, limit: LimitKind, effects: &mut Vec<RunEffect>) -> Phase {
-        let text = nudge::last_words(limit, &self.limits);
-        self.nudge(text, effects);
-        self.ask(now, Purpose::LastWords(limit), effects)
-    }
-
     fn ask(&mut self, now: Timestamp, purpose: Purpose, effects: &mut Vec<RunEffect>) -> Phase {
         self.turn += 1;
         self.totals.turns += 1;
@@ -365,10 +341,10 @@ impl RunMachine {
         Phase::Asking { turn, model, purpose }
     }
 
-    /// The model to ask when `model` failed like this, if there is one.
+    /// The model to ask when `model` failed like this, if there is one and the run can pay it.
     fn fallback_for(&self, model: u32, failure: &Failure) -> Option<u32> {
         let next = self.spec.fallbacks.get(usize::try_from(model).ok()?)?;
-        next.helps(failure).then_some(model + 1)
+        (next.helps(failure) && self.unaffordable(model + 1, 1).is_none()).then_some(model + 1)
     }
 
     fn ask_fallback(

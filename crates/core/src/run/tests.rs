@@ -80,7 +80,11 @@ impl Scene {
         let model = ModelSpec {
             name: "m".into(),
             provider: "test".into(),
-            price: Price { input_per_million: MicroUsd(1_000_000), output_per_million: MicroUsd(0) },
+            price: Price {
+                input_per_million: MicroUsd(1_000_000),
+                output_per_million: MicroUsd(0),
+                cached_input_per_million: None,
+            },
             output_tokens_max: None,
             resilience: ResiliencePolicy::for_model(),
         };
@@ -380,7 +384,7 @@ fn an_empty_reply_is_nudged_twice_then_ends_the_run() {
 #[test]
 fn an_empty_reply_with_tokens_is_told_about_them() {
     let mut scene = Scene::new();
-    let usage = Usage { prompt: Tokens(1), completion: Tokens(180) };
+    let usage = Usage::new(Tokens(1), Tokens(180));
     scene.reply(ModelReply { usage: Some(usage), ..ModelReply::text("") });
     assert!(scene.seen.iter().any(|line| line.contains("although you wrote 180 tokens")));
 }
@@ -510,7 +514,7 @@ fn a_limit_asks_for_last_words_without_tools_and_is_never_completed() {
 
 #[test]
 fn tokens_and_cost_are_limits() {
-    let usage = Usage { prompt: Tokens(60), completion: Tokens(50) };
+    let usage = Usage::new(Tokens(60), Tokens(50));
     for (limits, name) in [
         (RunLimits { tokens: Tokens(100), ..RunLimits::default() }, "tokens"),
         (RunLimits { cost: MicroUsd(50), ..RunLimits::default() }, "cost"),
