@@ -111,6 +111,10 @@ impl Story {
                 let what = one_line(text, MESSAGE_CHARS_MAX);
                 Some(note(&format!("nudge after turn {turn}"), what, Tone::Busy))
             }
+            Progress::ToolRejected { turn: _, tool, message } => {
+                let what = format!("not offered in this run: {}", one_line(message, MESSAGE_CHARS_MAX));
+                Some(note(&format!("schema of {tool}"), what, Tone::Bad))
+            }
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
             }

@@ -257,6 +257,9 @@ pub struct Failure {
     /// A part of the schema or an example that helps to write a call that works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
+    /// The tool of a model request whose declaration the provider refused, where it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_tool: Option<Arc<str>>,
     /// The raw cause, for the operator's log only. Never serialised, never shown to the model.
     #[serde(skip)]
     pub source: Option<Arc<str>>,
@@ -343,6 +346,7 @@ impl Failure {
             retry_after: None,
             effect,
             schema: None,
+            rejected_tool: None,
             source: None,
         }
     }
@@ -406,6 +410,13 @@ impl Failure {
     #[must_use]
     pub fn schema(mut self, schema: Json) -> Self {
         self.schema = Some(schema);
+        self
+    }
+
+    /// Names the tool of a model request whose declaration the provider refused.
+    #[must_use]
+    pub fn rejected_tool(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.rejected_tool = Some(name.into());
         self
     }
 

@@ -112,6 +112,15 @@ pub enum Progress {
         /// Why there was no further attempt.
         stopped_by: Option<StoppedBy>,
     },
+    /// The provider refused the declaration of a tool; the run goes on without it.
+    ToolRejected {
+        /// The turn whose request was refused, and is repeated without the tool.
+        turn: u32,
+        /// The tool.
+        tool: Arc<str>,
+        /// What the provider says.
+        message: Arc<str>,
+    },
     /// The breaker of a dependency opened during this run.
     BreakerOpened {
         /// The tool or model.

@@ -298,6 +298,9 @@ impl RunShell {
                 {
                     tool.policies().stats.observed(*code);
                 }
+                if let Progress::ToolRejected { tool, message, .. } = &progress {
+                    tracing::warn!(run = %self.machine.run(), %tool, %message, "the provider refused a tool");
+                }
                 self.watch.tell(|| progress);
             }
         }

@@ -113,6 +113,7 @@ impl CallAccounting {
             | Progress::TextArrived { .. }
             | Progress::ModelRetried { .. }
             | Progress::BreakerOpened { .. }
+            | Progress::ToolRejected { .. }
             | Progress::Nudged { .. } => {}
         }
     }

@@ -15,10 +15,12 @@ mod fallback;
 mod held;
 mod limits;
 mod nudge;
+mod rejected;
 mod reply;
 mod slots;
 mod withdrawn;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,7 +114,7 @@ pub enum RunEffect {
 pub enum Offer {
     /// All of the agent's.
     All,
-    /// All but these, which are out of service.
+    /// All but these, which are out of service or refused by the provider.
     Without(
         /// Their names, sorted.
         Vec<Arc<str>>,
@@ -160,6 +162,7 @@ pub struct RunMachine {
     held: Held,
     unproductive: Unproductive,
     withdrawn: Withdrawn,
+    rejected: BTreeSet<Arc<str>>,
     phase: Phase,
 }
 
@@ -178,6 +181,7 @@ impl PartialEq for RunMachine {
             && self.held == other.held
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
+            && self.rejected == other.rejected
             && self.phase == other.phase
     }
 }
@@ -198,6 +202,7 @@ impl RunMachine {
             held: Held::default(),
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
+            rejected: BTreeSet::new(),
             phase: Phase::Created,
         }
     }
@@ -223,6 +228,10 @@ impl RunMachine {
                 RunEvent::ModelFailed { turn: of, model: from, failure, attempts },
             ) if (turn, model) == (of, from) => {
                 self.totals.model_attempts += attempts;
+                if self.reject_tool(now, &purpose, &failure, &mut effects) {
+                    self.phase = self.ask_model(now, model, purpose, &mut effects);
+                    return effects;
+                }
                 match self.fallback_for(model, &failure) {
                     Some(next) => self.ask_fallback(now, next, purpose, (&failure, attempts), &mut effects),
                     None => self.model_failed(now, purpose, failure, attempts, &mut effects),
@@ -332,10 +341,11 @@ impl RunMachine {
         let turn = self.turn;
         let offer = match purpose {
             Purpose::LastWords(_) => Offer::Nothing,
-            Purpose::Work => match self.withdrawn.names(now) {
-                names if names.is_empty() => Offer::All,
-                names => Offer::Without(names),
-            },
+            Purpose::Work => {
+                let out: BTreeSet<_> =
+                    self.withdrawn.names(now).into_iter().chain(self.rejected.clone()).collect();
+                if out.is_empty() { Offer::All } else { Offer::Without(out.into_iter().collect()) }
+            }
         };
         effects.push(RunEffect::CallModel { turn, model, offer, deadline: self.deadline() });
         Phase::Asking { turn, model, purpose }

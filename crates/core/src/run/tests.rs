@@ -11,6 +11,7 @@ use super::*;
 mod fallbacks;
 mod limits;
 mod properties;
+mod rejection;
 mod repetitions;
 mod withdrawal;
 

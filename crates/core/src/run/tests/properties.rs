@@ -15,6 +15,7 @@ enum Step {
     Asks(Vec<(usize, usize)>),
     Ends { index: u32, how: usize, stale: bool },
     ModelFails,
+    RejectsTool(usize),
     Timer(RunTimer),
     Cancels,
     Waits(u64),
@@ -40,6 +41,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => prop_oneof![
             Just(Step::Refuses),
             Just(Step::ModelFails),
+            (0..NAMES.len()).prop_map(Step::RejectsTool),
             Just(Step::Cancels),
             Just(Step::Timer(RunTimer::WallClock)),
             Just(Step::Timer(RunTimer::Settle)),
@@ -87,6 +89,11 @@ fn take(scene: &mut Scene, step: Step) {
             let (turn, model) = (scene.turn, scene.model);
             let failure = Failure::unavailable("Down.");
             scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 3 })
+        }
+        Step::RejectsTool(name) => {
+            let (turn, model) = (scene.turn, scene.model);
+            let failure = Failure::invalid_arguments("No.").rejected_tool(NAMES[name]);
+            scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 })
         }
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
         Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),
