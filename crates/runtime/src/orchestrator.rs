@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dauntless_contract::{
     CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
-    Progress, Recorded, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput,
-    ToolSpec,
+    Progress, Recorded, RepairedHistory, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
+    ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::CallEnd;
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
@@ -19,6 +19,7 @@ use crate::clock::sleep_until;
 use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, Job, JobTicket, ReplySlot};
 use crate::ports::{ModelJob, ModelPort, ToolPort, ToolRequest};
+use crate::submission::Submission;
 use crate::telemetry;
 use crate::watch::Watch;
 
@@ -73,7 +74,7 @@ pub(crate) struct OrchestratorActor;
 pub(crate) struct RunArgs {
     pub(crate) run: RunId,
     pub(crate) crew: Arc<Crew>,
-    pub(crate) goal: Arc<str>,
+    pub(crate) submission: Submission,
     pub(crate) limits: RunLimits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) journal: Option<(Arc<dyn Journal>, Fence)>,
@@ -179,9 +180,10 @@ impl Actor for OrchestratorActor {
     type Arguments = RunArgs;
 
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
-        let RunArgs { run, crew, goal, limits, clock, journal, watch, outcome, parent_span } = args;
+        let RunArgs { run, crew, submission, limits, clock, journal, watch, outcome, parent_span } = args;
         let agent = Arc::clone(&crew.spec.agent.name);
         let span = telemetry::run_span(&parent_span, run, &agent);
+        let Submission { goal, past: RepairedHistory { history, repairs } } = submission;
         me.send_message(RunMsg::Start)?;
         Ok(RunShell {
             me,
@@ -190,7 +192,7 @@ impl Actor for OrchestratorActor {
             clock,
             journal: journal.map(|(journal, fence)| Appender { journal, fence, head: 0 }),
             watch,
-            start: Some(RunEvent::RunStarted { agent, goal, limits }),
+            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs }),
             outcome: Some(outcome),
             model: None,
             calls: BTreeMap::new(),
@@ -298,11 +300,25 @@ impl RunShell {
                 {
                     tool.policies().stats.observed(*code);
                 }
-                if let Progress::ToolRejected { tool, message, .. } = &progress {
-                    tracing::warn!(run = %self.machine.run(), %tool, %message, "the provider refused a tool");
-                }
+                self.log(&progress);
                 self.watch.tell(|| progress);
             }
+        }
+    }
+
+    /// What an operator should know of even where nobody watches.
+    fn log(&self, progress: &Progress) {
+        let run = self.machine.run();
+        match progress {
+            Progress::ToolRejected { tool, message, .. } => {
+                tracing::warn!(%run, %tool, %message, "the provider refused a tool");
+            }
+            Progress::HistoryRepaired { repairs } => {
+                for repair in repairs {
+                    tracing::info!(%run, %repair, "the conversation before this run was repaired");
+                }
+            }
+            _ => {}
         }
     }
 

@@ -114,6 +114,7 @@ impl CallAccounting {
             | Progress::ModelRetried { .. }
             | Progress::BreakerOpened { .. }
             | Progress::ToolRejected { .. }
+            | Progress::HistoryRepaired { .. }
             | Progress::Nudged { .. } => {}
         }
     }

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    AgentSpec, CallKey, Failure, History, Json, LimitKind, ModelSpec, Outcome, Progress, RunEvent, RunId,
-    RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
+    AgentSpec, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome, Progress,
+    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
 };
 
 use crate::loop_guard::LoopGuard;
@@ -213,8 +213,8 @@ impl RunMachine {
         let mut effects = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits }) => {
-                self.start(now, &goal, limits, &mut effects)
+            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits, history, repairs }) => {
+                self.start(now, &goal, limits, (history, repairs), &mut effects)
             }
             (
                 Phase::Asking { turn, model, purpose },
@@ -315,11 +315,16 @@ impl RunMachine {
         now: Timestamp,
         goal: &Arc<str>,
         limits: RunLimits,
+        (past, repairs): (History, Vec<HistoryRepair>),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         self.limits = limits;
         self.started = now;
-        self.history = Arc::new(History::open(&self.spec.agent.instructions, goal));
+        self.history = Arc::new(past.resume(&self.spec.agent.instructions, goal));
+        if !repairs.is_empty() {
+            let repairs = repairs.into_iter().map(|repair| self.spec.redactor.repair(repair)).collect();
+            effects.push(RunEffect::Report(Progress::HistoryRepaired { repairs }));
+        }
         effects.push(RunEffect::StartTimer { timer: RunTimer::WallClock, at: self.deadline() });
         self.next_turn(now, effects)
     }

@@ -112,7 +112,8 @@ impl Scene {
             seen: Vec::new(),
             events: Vec::new(),
         };
-        scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits });
+        let (history, repairs) = (History::default(), Vec::new());
+        scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits, history, repairs });
         scene
     }
 
