@@ -257,9 +257,6 @@ pub struct Failure {
     /// A part of the schema or an example that helps to write a call that works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
-    /// The tool of a model request whose declaration the provider refused, where it names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rejected_tool: Option<Arc<str>>,
     /// The raw cause, for the operator's log only. Never serialised, never shown to the model.
     #[serde(skip)]
     pub source: Option<Arc<str>>,
@@ -346,7 +343,6 @@ impl Failure {
             retry_after: None,
             effect,
             schema: None,
-            rejected_tool: None,
             source: None,
         }
     }
@@ -413,11 +409,15 @@ impl Failure {
         self
     }
 
-    /// Names the tool of a model request whose declaration the provider refused.
+    /// Names the tool of a model request whose declaration the provider refused, as a detail.
     #[must_use]
-    pub fn rejected_tool(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.rejected_tool = Some(name.into());
-        self
+    pub fn rejects_tool(self, name: &str) -> Self {
+        self.detail(format!("{TOOL_PATH}{name}"), "a declaration that the provider takes", "")
+    }
+
+    /// The tool whose declaration the provider refused, where this is such a failure.
+    pub fn rejected_tool(&self) -> Option<&str> {
+        self.details.iter().find_map(|problem| problem.path.strip_prefix(TOOL_PATH))
     }
 
     /// Keeps the raw cause for the operator's log.
@@ -427,6 +427,9 @@ impl Failure {
         self
     }
 }
+
+/// Where a tool's declaration stands in a model request.
+const TOOL_PATH: &str = "$.tools.";
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -205,9 +205,7 @@ impl OpenAi {
 /// Names the tool that a refused request was refused for.
 fn rejecting(failure: Failure, error: &WireError, request: &ModelRequest) -> Failure {
     match rejected_tool::of(error, request) {
-        Some(tool) if failure.code == FailureCode::InvalidArguments => {
-            failure.rejected_tool(Arc::clone(&tool.name))
-        }
+        Some(tool) if failure.code == FailureCode::InvalidArguments => failure.rejects_tool(&tool.name),
         Some(_) | None => failure,
     }
 }

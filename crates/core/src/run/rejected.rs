@@ -19,14 +19,13 @@ impl RunMachine {
         failure: &Failure,
         effects: &mut Vec<RunEffect>,
     ) -> bool {
-        let Some(tool) = failure.rejected_tool.as_ref() else { return false };
-        let offered = *purpose == Purpose::Work
-            && self.spec.toolbox.get(tool).is_some()
-            && !self.withdrawn.names(now).contains(tool);
-        if !offered || !self.rejected.insert(Arc::clone(tool)) {
+        let tool = failure.rejected_tool().and_then(|name| self.spec.toolbox.get(name));
+        let Some(tool) = tool.map(|spec| Arc::clone(&spec.name)) else { return false };
+        let is_offered = *purpose == Purpose::Work && !self.withdrawn.names(now).contains(&tool);
+        if !is_offered || !self.rejected.insert(Arc::clone(&tool)) {
             return false;
         }
-        let (tool, message) = (Arc::clone(tool), Arc::clone(&failure.message));
+        let message = Arc::clone(&failure.message);
         effects.push(RunEffect::Report(Progress::ToolRejected { turn: self.turn, tool, message }));
         true
     }

@@ -92,7 +92,7 @@ fn take(scene: &mut Scene, step: Step) {
         }
         Step::RejectsTool(name) => {
             let (turn, model) = (scene.turn, scene.model);
-            let failure = Failure::invalid_arguments("No.").rejected_tool(NAMES[name]);
+            let failure = Failure::invalid_arguments("No.").rejects_tool(NAMES[name]);
             scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 })
         }
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),

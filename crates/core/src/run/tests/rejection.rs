@@ -3,8 +3,8 @@
 use super::*;
 
 fn refuses(scene: &mut Scene, tool: Option<&str>) {
-    let mut failure = Failure::invalid_arguments("The provider refused the request as invalid.");
-    failure.rejected_tool = tool.map(Into::into);
+    let failure = Failure::invalid_arguments("The provider refused the request as invalid.");
+    let failure = tool.map_or_else(|| failure.clone(), |tool| failure.clone().rejects_tool(tool));
     let (turn, model) = (scene.turn, scene.model);
     scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 });
 }
