@@ -118,6 +118,8 @@ impl CallAccounting {
             | Progress::TextArrived { .. }
             | Progress::ModelRetried { .. }
             | Progress::BreakerOpened { .. }
+            | Progress::ToolRejected { .. }
+            | Progress::HistoryRepaired { .. }
             | Progress::Nudged { .. } => {}
         }
     }

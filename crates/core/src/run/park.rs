@@ -70,7 +70,7 @@ impl RunMachine {
         call: CallKey,
         effects: &mut Vec<RunEffect>,
     ) {
-        let Some((asked, parked)) = slots.unpark(now, call) else { return };
+        let Some((asked, key_of, parked)) = slots.unpark(now, call) else { return };
         let tool = Arc::clone(&asked.name);
         effects.push(RunEffect::Report(Progress::CallUnparked { call, tool: Arc::clone(&tool), parked }));
         effects.push(RunEffect::Dispatch {
@@ -78,6 +78,7 @@ impl RunMachine {
             asked: Arc::clone(&tool),
             tool,
             arguments: asked.arguments.clone(),
+            key_of,
             deadline: self.deadline(),
         });
     }
@@ -107,7 +108,7 @@ impl RunMachine {
 /// Whether the tool may be asked once more. The key of the call is the same then, so it protects a
 /// repetition by the tool itself, but not one after another tool has tried.
 fn may_be_repeated(failure: &Failure, running: &Running) -> bool {
-    may_go_elsewhere(failure, running.by.effect)
+    may_go_elsewhere(failure, running)
         || failure.effect != EffectState::Happened
             && running.by.name == running.asked.name
             && running.by.effect == Effect::Keyed

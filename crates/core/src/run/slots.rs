@@ -50,17 +50,30 @@ pub(super) struct Running {
     pub(super) asked: Arc<ToolSpec>,
     /// The tool that works on it: the same, or a fallback.
     pub(super) by: Arc<ToolSpec>,
+    /// The call as a fallback has it.
+    pub(super) elsewhere: Option<Fingerprint>,
     /// Attempts of the tools before this one.
     pub(super) attempts: u32,
     /// Their waits.
     pub(super) waited: Duration,
     /// Until when it may be parked, once it was.
     pub(super) patience: Option<Timestamp>,
+    /// The earlier call whose idempotency key it has.
+    pub(super) repeats: Option<CallKey>,
 }
 
 impl Running {
-    pub(super) fn new(spec: Arc<ToolSpec>) -> Self {
-        Self { by: Arc::clone(&spec), asked: spec, attempts: 0, waited: Duration::ZERO, patience: None }
+    pub(super) fn new(spec: Arc<ToolSpec>, repeats: Option<CallKey>) -> Self {
+        let by = Arc::clone(&spec);
+        Self {
+            by,
+            asked: spec,
+            elsewhere: None,
+            attempts: 0,
+            waited: Duration::ZERO,
+            patience: None,
+            repeats,
+        }
     }
 }
 
@@ -138,10 +151,16 @@ impl Slots {
     }
 
     /// Gives a running call to another tool.
-    pub(super) fn hand_over(&mut self, key: CallKey, by: Arc<ToolSpec>, record: &CallRecord) {
+    pub(super) fn hand_over(
+        &mut self,
+        key: CallKey,
+        (by, fingerprint): (Arc<ToolSpec>, Fingerprint),
+        record: &CallRecord,
+    ) {
         let Ok(index) = usize::try_from(key.index) else { return };
         if let Some(Slot { state: SlotState::Running(running), .. }) = self.slots.get_mut(index) {
             running.by = by;
+            running.elsewhere = Some(fingerprint);
             running.attempts += record.attempts;
             running.waited += record.waited;
         }
@@ -151,26 +170,26 @@ impl Slots {
     pub(super) fn park(&mut self, now: Timestamp, key: CallKey, until: Timestamp, record: &CallRecord) {
         let Some(slot) = self.slot_mut(key) else { return };
         if let SlotState::Running(running) = &slot.state {
-            let by = Arc::clone(&running.asked);
             let running = Running {
-                by,
+                by: Arc::clone(&running.asked),
                 attempts: running.attempts + record.attempts,
                 waited: running.waited + record.waited,
                 patience: Some(until),
-                asked: Arc::clone(&running.asked),
+                ..running.clone()
             };
             slot.state = SlotState::Parked(running, now);
         }
     }
 
-    /// Lets a parked call go on. Answers it and how long it was parked.
-    pub(super) fn unpark(&mut self, now: Timestamp, key: CallKey) -> Option<(&ToolCall, Duration)> {
+    /// Lets a parked call go on. Answers it, the call whose key it has, and how long it was parked.
+    pub(super) fn unpark(&mut self, now: Timestamp, key: CallKey) -> Option<(&ToolCall, CallKey, Duration)> {
         let slot = self.slot_mut(key)?;
         let SlotState::Parked(running, since) = &slot.state else { return None };
         let parked = now.since(*since);
         let running = Running { waited: running.waited + parked, ..running.clone() };
+        let key_of = running.repeats.unwrap_or(key);
         slot.state = SlotState::Running(running);
-        Some((&slot.call, parked))
+        Some((&slot.call, key_of, parked))
     }
 
     /// A call that is parked.
