@@ -5,15 +5,27 @@ use expect_test::{Expect, expect};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{ChatRequest, Packet, WireError};
+use super::{Calling, ChatRequest, Packet, WireError};
+use crate::profile::Profile;
 
 fn request(history: History, tools: Vec<ToolSpec>) -> ModelRequest {
     ModelRequest::new(Arc::new(history), tools.into_iter().map(Arc::new).collect())
 }
 
 fn body(request: &ModelRequest, stream: bool, settings: &Map<String, Value>) -> String {
-    let send_back = ["reasoning_content".to_owned(), "extra_content".to_owned()];
-    let body = ChatRequest { model: "m", request, stream, settings, send_back: &send_back };
+    chat(request, stream, settings, &Profile::compatible(), ANY)
+}
+
+const ANY: Calling = Calling { parallel: true, strict: false };
+
+fn chat(
+    request: &ModelRequest,
+    stream: bool,
+    settings: &Map<String, Value>,
+    profile: &Profile,
+    calling: Calling,
+) -> String {
+    let body = ChatRequest { model: "m", request, stream, settings, profile, calling };
     serde_json::to_string(&body).unwrap()
 }
 
