@@ -74,12 +74,7 @@ impl Profile {
     /// Mistral refuses ids that are not nine letters and digits, and every field that it does not
     /// know: `stream_options` (its streams count unasked) and the thoughts of others.
     pub fn mistral() -> Self {
-        Self {
-            call_ids: CallIds::Nine,
-            send_back: Vec::new(),
-            stream_options: false,
-            ..Self::compatible()
-        }
+        Self { call_ids: CallIds::Nine, send_back: Vec::new(), stream_options: false, ..Self::compatible() }
     }
 
     /// Groq refuses a message with thoughts in it, its own included.

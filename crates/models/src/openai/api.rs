@@ -40,9 +40,7 @@ impl Api {
         let OpenAi { spec, stream, settings, profile, calling, .. } = model;
         let (model, stream, calling) = (&*spec.name, *stream, *calling);
         match self {
-            Self::Chat => {
-                Body::Chat(ChatRequest { model, request, stream, settings, profile, calling })
-            }
+            Self::Chat => Body::Chat(ChatRequest { model, request, stream, settings, profile, calling }),
             Self::Responses { keep_reasoning } => Body::Responses(ResponsesRequest {
                 model,
                 request,

@@ -21,8 +21,8 @@ const SEALED_FIELDS: [&str; 4] = ["type", "id", "summary", "encrypted_content"];
 #[derive(Debug, Default)]
 pub(crate) struct Items {
     known: Vec<Item>,
-    /// Reasoning that waits for the part of the reply that it led to.
-    sealed: Vec<Value>,
+    /// Reasoning that waits for the part of the reply that it led to, with its place in `known`.
+    sealed: Vec<(usize, Value)>,
     is_over: bool,
 }
 
@@ -128,7 +128,7 @@ impl Items {
         let Some((mark, mut item)) = event.take("item").and_then(|raw| Mark::of_item(raw, place)) else {
             return Packet::default();
         };
-        let is_known = self.known.iter().any(|known| known.mark == mark);
+        let is_known = !mark.is_bare() && self.known.iter().any(|known| known.mark == mark);
         if is_known || mark.kind == Kind::Reasoning {
             return Packet::default();
         }
@@ -148,8 +148,7 @@ impl Items {
         let Some((mark, item)) = event.take("item").and_then(|raw| Mark::of_item(raw, place)) else {
             return Packet::default();
         };
-        let is_bare = mark.id.is_none() && mark.place.is_none();
-        let unfinished = |item: &Item| is_bare && !item.is_whole && item.mark.may_be(&mark);
+        let unfinished = |item: &Item| mark.is_bare() && !item.is_whole && item.mark.may_be(&mark);
         let at = self.find(&mark).or_else(|| self.known.iter().rposition(unfinished));
         let part = self.take_item(at, mark, item);
         part.map_or_else(Packet::default, |part| self.packet(part))
@@ -158,6 +157,7 @@ impl Items {
     /// The response is over, and said as a whole. Its items are those of the stream, in order.
     fn end(&mut self, mut response: Fields<'_>, status: &str) -> Packet {
         self.is_over = true;
+        self.forget_waiting();
         let error = WireError::nested(&mut response);
         let reason = response.object("incomplete_details").and_then(|mut details| details.word("reason"));
         let (finish, error) = match (status, reason.as_deref()) {
@@ -216,7 +216,7 @@ impl Items {
             }
             Kind::Reasoning => {
                 if !was_whole {
-                    self.sealed.extend(sealed(fields));
+                    self.sealed.extend(sealed(fields).map(|seal| (at, seal)));
                 }
                 None
             }
@@ -224,13 +224,7 @@ impl Items {
     }
 
     fn open(&mut self, mark: Mark) -> usize {
-        self.known.push(Item {
-            mark,
-            has_name: false,
-            has_text: false,
-            has_refusal: false,
-            is_whole: false,
-        });
+        self.known.push(Item { mark, has_name: false, has_text: false, has_refusal: false, is_whole: false });
         self.known.len() - 1
     }
 
@@ -266,9 +260,19 @@ impl Items {
     fn with_reasoning(&mut self, mut part: Part) -> Part {
         if !self.sealed.is_empty() {
             let extra = part.calls.first_mut().map_or(&mut part.extra, |call| &mut call.extra);
-            extra.insert(REASONING_KEY.to_owned(), std::mem::take(&mut self.sealed).into());
+            let seals = self.sealed.drain(..).map(|(_, seal)| seal);
+            extra.insert(REASONING_KEY.to_owned(), seals.collect::<Vec<_>>().into());
         }
         part
+    }
+
+    /// The whole response says again where in it the reasoning belongs that still waits.
+    fn forget_waiting(&mut self) {
+        for (at, _) in self.sealed.drain(..) {
+            if let Some(item) = self.known.get_mut(at) {
+                item.is_whole = false;
+            }
+        }
     }
 }
 
@@ -307,6 +311,11 @@ impl Mark {
         };
         let call_id = item.word("call_id").filter(|id| id != "null");
         Some((Self { kind, id: item.word("id"), call_id, place }, Fields::of(raw)?))
+    }
+
+    /// Whether it says neither which item it is nor where.
+    fn is_bare(&self) -> bool {
+        self.id.is_none() && self.place.is_none()
     }
 
     /// Whether both may be marks of one item.

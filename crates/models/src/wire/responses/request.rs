@@ -40,7 +40,10 @@ impl Serialize for ResponsesRequest<'_> {
         if !instructions.is_empty() {
             body.serialize_entry("instructions", &instructions)?;
         }
-        body.serialize_entry("input", &Input { messages, profile: self.profile })?;
+        body.serialize_entry(
+            "input",
+            &Input { messages, keep_reasoning: self.keep_reasoning, profile: self.profile },
+        )?;
         if !self.request.tools.is_empty() {
             let tools: Vec<Tool<'_>> =
                 self.request.tools.iter().map(|spec| Tool::of(spec, self.calling)).collect();
@@ -114,6 +117,7 @@ impl<'a> Tool<'a> {
 
 struct Input<'a> {
     messages: &'a [Message],
+    keep_reasoning: bool,
     profile: &'a Profile,
 }
 
@@ -150,7 +154,8 @@ impl Serialize for Input<'_> {
                     list.serialize_element(&Item::Message { role: "user", content: Content::Text(text) })?;
                 }
                 Message::Assistant { text, calls, extra } => {
-                    let extra = Extra::read(extra.as_ref(), &[REASONING_KEY.to_owned()]);
+                    let extra = extra.as_ref().filter(|_| self.keep_reasoning);
+                    let extra = Extra::read(extra, &[REASONING_KEY.to_owned()]);
                     self.assistant(&mut list, text.as_deref(), calls, &extra)?;
                 }
                 Message::Tool { call_id, name: _, text } => {
