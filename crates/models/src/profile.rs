@@ -50,10 +50,6 @@ const DETAILS: &str = "reasoning_details";
 const SIGNATURES: &str = "extra_content";
 
 impl Profile {
-    /// The names that [`named`](Self::named) knows.
-    pub const NAMES: [&str; 7] =
-        ["compatible", "openai", "mistral", "groq", "deepseek", "gemini", "cloudflare"];
-
     /// For a provider that is not known better: what most of them take.
     pub fn compatible() -> Self {
         Self {
@@ -95,20 +91,6 @@ impl Profile {
     /// Cloudflare's Workers AI refuses a message whose text is `null`.
     pub fn cloudflare() -> Self {
         Self { no_text: NoText::Empty, ..Self::compatible() }
-    }
-
-    /// The profile of this name, if it is one of [`NAMES`](Self::NAMES).
-    pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "compatible" => Self::compatible(),
-            "openai" => Self::openai(),
-            "mistral" => Self::mistral(),
-            "groq" => Self::groq(),
-            "deepseek" => Self::deepseek(),
-            "gemini" => Self::gemini(),
-            "cloudflare" => Self::cloudflare(),
-            _ => return None,
-        })
     }
 
     /// The profile for whoever answers at this host; [`compatible`](Self::compatible) unless it is

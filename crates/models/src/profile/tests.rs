@@ -1,14 +1,6 @@
 use super::{CallIds, NoText, Profile};
 
 #[test]
-fn every_name_is_a_profile_and_no_other_is() {
-    for name in Profile::NAMES {
-        assert!(Profile::named(name).is_some(), "{name}");
-    }
-    assert_eq!(Profile::named("acme"), None);
-}
-
-#[test]
 fn a_provider_is_known_by_its_own_host_and_by_no_other() {
     for (host, profile) in [
         ("api.openai.com", Profile::openai()),

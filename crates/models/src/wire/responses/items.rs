@@ -68,8 +68,7 @@ impl Items {
     pub(crate) fn whole(&mut self, raw: &RawValue) -> Packet {
         let Some(mut fields) = Fields::of(raw) else { return failed(Some(WireError::of_body(raw.get()))) };
         if fields.has("output") || fields.has("status") {
-            let status = fields.word("status");
-            return self.end(fields, status.as_deref().unwrap_or("completed"));
+            return self.end(fields, None);
         }
         failed(WireError::nested(&mut fields).or_else(|| WireError::bare(fields)))
     }
@@ -88,7 +87,7 @@ impl Items {
             "output_item.added" => self.added(fields),
             "output_item.done" => self.done(fields),
             status @ ("completed" | "incomplete" | "failed" | "cancelled") => {
-                self.end(fields.object("response").unwrap_or_default(), status)
+                self.end(fields.object("response").unwrap_or_default(), Some(status))
             }
             "created" | "in_progress" | "queued" => {
                 let model = fields.object("response").and_then(|mut response| response.word("model"));
@@ -155,9 +154,18 @@ impl Items {
     }
 
     /// The response is over, and said as a whole. Its items are those of the stream, in order.
-    fn end(&mut self, mut response: Fields<'_>, status: &str) -> Packet {
+    ///
+    /// Where the event and the response differ in the status, the one that is no good end counts,
+    /// unless the response only tells how things stood before.
+    fn end(&mut self, mut response: Fields<'_>, event: Option<&str>) -> Packet {
         self.is_over = true;
         self.forget_waiting();
+        let own = response.word("status");
+        let status = match (event, own.as_deref()) {
+            (Some("completed"), Some(own @ ("incomplete" | "failed" | "cancelled"))) => own,
+            (Some(event), _) => event,
+            (None, own) => own.unwrap_or("completed"),
+        };
         let error = WireError::nested(&mut response);
         let reason = response.object("incomplete_details").and_then(|mut details| details.word("reason"));
         let (finish, error) = match (status, reason.as_deref()) {

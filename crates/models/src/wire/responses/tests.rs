@@ -312,6 +312,8 @@ fn how_a_response_ended_is_told_by_its_status() {
     assert_eq!(cut(json!("something new")), Finish::Length);
     assert_eq!(cut(Value::Null), Finish::Length);
     assert_eq!(cut(json!("content_filter")), Finish::ContentFilter);
+    let contradictory = json!({"type": "response.completed", "response": {"status": "incomplete", "output": [message("hi")]}});
+    assert_eq!(stream(&[contradictory]).finish, Finish::Length);
     let cut_call = json!({"status": "incomplete", "output": [call("a", "f", "{\"n\":")], "incomplete_details": {"reason": "max_output_tokens"}});
     assert_eq!(whole(&cut_call).finish, Finish::Length);
 }
