@@ -381,14 +381,13 @@ fn reasoning_is_kept_by_one_api_only() {
     check(
         with("api = \"chat\""),
         expect![[r#"
-            model.keep_reasoning: expected false with the API "chat", found true
-              set api = "responses"
+            model.keep_reasoning: expected false with the API "chat", found true; set api = "responses"
         "#]],
     );
     let config = with("api = \"responses\"\nprofile = \"mistral\"").unwrap();
     let ClientConfig::OpenAi { api, profile, .. } = &config.models["default"].client else { panic!() };
-    assert_eq!(*api, dauntless_models::Api::Responses { keep_reasoning: true });
-    assert_eq!(*profile, Some(dauntless_models::Profile::mistral()));
+    assert_eq!(*api, Api::Responses { keep_reasoning: true });
+    assert_eq!(*profile, Some(Profile::mistral()));
 }
 
 #[test]
