@@ -94,10 +94,9 @@ SCENARIOS = (
 )
 
 
-def goal(scenario, way):
+def instructions(scenario, way):
     """Its own words for each run, for aimock tells runs apart by them."""
-    api, stream = way
-    return f"Where is my order? [{scenario.name}, {name_of(api, stream)}]"
+    return f"You look up orders. This is: {scenario.name}, {name_of(*way)}."
 
 
 def name_of(api, stream):
@@ -110,7 +109,7 @@ def fixtures():
         for way in scenario.ways:
             for index, says in enumerate(scenario.says):
                 fixture = says if "response" in says else {"response": says}
-                yield {**fixture, "match": {"userMessage": goal(scenario, way), "sequenceIndex": index}}
+                yield {**fixture, "match": {"systemMessage": instructions(scenario, way), "sequenceIndex": index}}
 
 
 class Journal:
@@ -128,8 +127,9 @@ class Journal:
         return fresh
 
 
-def config(address, scenario, api, stream):
+def config(address, scenario, way):
     """A configuration with one agent."""
+    api, stream = way
     return f"""
 [model]
 provider = "openai"
@@ -141,7 +141,7 @@ price = {{ input_usd_per_million = 0.0, output_usd_per_million = 0.0 }}
 {scenario.model}
 
 [agents.clerk]
-instructions = "You look up orders."
+instructions = "{instructions(scenario, way)}"
 tools = ["order"]
 
 [tools.order]
@@ -154,9 +154,8 @@ command = {{ argv = ["echo", "{SEEN}", "{{id}}"] }}
 
 def plays(dauntless, address, journal, scenario, way):
     """The run ends as it should, and each attempt was one request that aimock could read."""
-    api, stream = way
     journal.new()
-    done = run(dauntless, config(address, scenario, api, stream), goal(scenario, way))
+    done = run(dauntless, config(address, scenario, way), "Where is my order?")
     outcome = done.outcome
     expect("stop reason", outcome["reason"], scenario.reason)
     expect("exit code", done.exit_code, scenario.exit_code)
@@ -167,14 +166,14 @@ def plays(dauntless, address, journal, scenario, way):
     asked = [event for event in done.events if event["event"] == "call_asked"]
     ended = [event for event in done.events if event["event"] == "call_ended"]
     expect("calls", len(asked), scenario.calls)
-    expect("calls that ended", [event["call_id"] for event in ended], [event["call_id"] for event in asked])
+    expect("calls that ended", {event["call_id"] for event in ended}, {event["call_id"] for event in asked})
     expect("failures of calls", [event["code"] for event in ended], [None] * scenario.calls)
     if asked:
         expect("arguments", json.loads(asked[0]["arguments"]), ARGUMENTS)
     requests = journal.new()
     expect("requests", len(requests), totals["model_attempts"])
     for request in requests:
-        expect("path", request["path"], PATHS[api])
+        expect("path", request["path"], PATHS[way[0]])
     if asked:
         expect_answered(requests[-1]["body"], [event["call_id"] for event in asked])
 
