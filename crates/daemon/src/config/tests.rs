@@ -377,7 +377,8 @@ fn a_silence_longer_than_the_timeout_is_never_noticed_and_refused() {
 
 #[test]
 fn reasoning_is_kept_by_one_api_only() {
-    let with = |keys: &str| read(&SMALLEST.replace("[agents", &format!("{keys}\nkeep_reasoning = true\n[agents")));
+    let with =
+        |keys: &str| read(&SMALLEST.replace("[agents", &format!("{keys}\nkeep_reasoning = true\n[agents")));
     check(
         with("api = \"chat\""),
         expect![[r#"

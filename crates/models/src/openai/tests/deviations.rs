@@ -98,7 +98,7 @@ fn reply_in_pieces(api: Api, body: &str, cuts: Vec<usize>) -> Result<ModelReply,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn wherever_the_network_cuts_a_stream_it_is_the_same_reply(
