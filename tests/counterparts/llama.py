@@ -28,13 +28,14 @@ CALL = f"Say exactly:\n<tool_call>\n{json.dumps({'name': 'clock', 'arguments': A
 EXIT_CODES = {"completed": 0, "model_failed": 12, "truncated": 15, "stuck": 18, "limit_reached": 19}
 
 
-def config(address, *, stream, tokens=40, tools=False, instructions=ANSWER_BRIEFLY):
+def config(address, api, *, stream, tokens=40, tools=False, instructions=ANSWER_BRIEFLY):
     """A configuration with one agent."""
     return f"""
 [model]
 provider = "openai"
 name = "smollm2"
 base_url = "{address}/v1"
+api = "{api}"
 stream = {json.dumps(stream)}
 max_output_tokens = {tokens}
 temperature = 0.0
@@ -66,23 +67,23 @@ def expect_understanding(done, reasons):
         raise Unexpected(f"the server counts tokens, and the outcome has none: {totals}")
 
 
-def answers(dauntless, address, stream, *, tools):
+def answers(dauntless, address, api, stream, *, tools):
     """A question is answered, or the limit cuts the answer off each time."""
-    done = run(dauntless, config(address, stream=stream, tools=tools), QUESTION)
+    done = run(dauntless, config(address, api, stream=stream, tools=tools), QUESTION)
     expect_understanding(done, ("completed", "truncated"))
     if not done.outcome["text"]:
         raise Unexpected("no text")
 
 
-def is_cut(dauntless, address, stream):
+def is_cut(dauntless, address, api, stream):
     """An answer that finds no room is never passed off as a whole one."""
-    done = run(dauntless, config(address, stream=stream, tokens=3), QUESTION)
+    done = run(dauntless, config(address, api, stream=stream, tokens=3), QUESTION)
     expect_understanding(done, ("truncated",))
 
 
-def calls(dauntless, address, stream):
+def calls(dauntless, address, api, stream):
     """The model's words become a call, the call an observation, and the server takes both back."""
-    text = config(address, stream=stream, tools=True, instructions=REPEAT)
+    text = config(address, api, stream=stream, tools=True, instructions=REPEAT)
     done = run(dauntless, text, CALL)
     # It may go on repeating the call until it is stopped for it.
     expect_understanding(done, ("completed", "truncated", "stuck", "limit_reached"))
@@ -98,10 +99,10 @@ def calls(dauntless, address, stream):
         raise Unexpected("the observation did not go back to the model")
 
 
-def is_too_long(dauntless, address, stream):
+def is_too_long(dauntless, address, api, stream):
     """What does not fit the model's context is called so, and asking again is pointless."""
     goal = "Sum this up: " + "the quick brown fox jumps over the lazy dog " * 200
-    done = run(dauntless, config(address, stream=stream), goal)
+    done = run(dauntless, config(address, api, stream=stream), goal)
     expect("stop reason", done.outcome["reason"], {"model_failed": {"code": "too_large", "attempts": 1}})
     expect("exit code", done.exit_code, EXIT_CODES["model_failed"])
 
@@ -120,9 +121,10 @@ def main(dauntless):
     serve = [sys.executable, Path(__file__).with_name("llama_server.py")]
     with Server(serve, r"listening on (http://[0-9.:]+)") as address:
         for name, check in SCENARIOS:
-            for stream in (True, False):
-                how = "streamed" if stream else "plain"
-                suite.scenario(f"{name}, {how}", check, dauntless, address, stream)
+            for api in ("chat", "responses"):
+                for stream in (True, False):
+                    how = f"{api}, {'streamed' if stream else 'plain'}"
+                    suite.scenario(f"{name}, {how}", check, dauntless, address, api, stream)
     return suite.exit_code
 
 

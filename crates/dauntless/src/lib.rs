@@ -63,7 +63,7 @@ pub use dauntless_contract::{
 pub use dauntless_journal::Memory;
 pub use dauntless_macros::tool;
 #[cfg(feature = "openai")]
-pub use dauntless_models::{OpenAi, OpenAiBuildError, OpenAiBuilder, Secret};
+pub use dauntless_models::{Api, CallIds, NoText, OpenAi, OpenAiBuildError, OpenAiBuilder, Profile, Secret};
 pub use dauntless_models::{ScriptError, Scripted, Turn, When};
 pub use dauntless_runtime::{
     Agent, BuildError, CallByHand, Canceller, Escalation, Lagged, Quarantined, RedactError, RestartPolicy,

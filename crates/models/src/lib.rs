@@ -10,6 +10,8 @@ mod assembler;
 #[cfg(feature = "openai")]
 mod openai;
 #[cfg(feature = "openai")]
+mod profile;
+#[cfg(feature = "openai")]
 mod retry_after;
 #[cfg(feature = "scripted")]
 mod scripted;
@@ -19,7 +21,9 @@ mod secret;
 mod wire;
 
 #[cfg(feature = "openai")]
-pub use openai::{OpenAi, OpenAiBuildError, OpenAiBuilder};
+pub use openai::{Api, OpenAi, OpenAiBuildError, OpenAiBuilder};
+#[cfg(feature = "openai")]
+pub use profile::{CallIds, NoText, Profile};
 #[cfg(feature = "openai")]
 pub use retry_after::retry_after;
 #[cfg(feature = "scripted")]

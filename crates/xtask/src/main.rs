@@ -22,7 +22,7 @@ Commands:
   tidy   hold the code against ARCHITECTURE.md and the decision records
   statements
          write the names of the tests into the table of docs/resilience.md
-  counterparts [llmock|llama]
+  counterparts [llmock|aimock|llama]
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
          measure agents on this runtime against a loop written by hand

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::chaos::ChaosFile;
+use super::dialect::{ApiFile, ProfileFile};
 use super::policy::{BreakerFile, BudgetFile, ResilienceFile, RetryFile};
 use super::unit::{HttpUrl, Length, Size, VariableName};
 
@@ -65,6 +66,20 @@ pub(super) struct ModelFile {
     /// The environment variable that holds the key.
     #[serde(default = "api_key_env")]
     pub(super) api_key_env: VariableName,
+    /// "chat" for chat completions, which every service has; "responses" for OpenAI's newer API.
+    #[serde(default)]
+    pub(super) api: ApiFile,
+    /// The provider whose ways requests follow. Without it: known by the host of base_url.
+    pub(super) profile: Option<ProfileFile>,
+    /// Whether the model may ask for several calls in one reply.
+    #[serde(default = "yes")]
+    pub(super) parallel_calls: bool,
+    /// Whether the provider holds the model to schemas, where its strict mode takes the schema.
+    #[serde(default)]
+    pub(super) strict_schemas: bool,
+    /// Whether the model gets its own reasoning back, sealed. With the API "responses" only.
+    #[serde(default)]
+    pub(super) keep_reasoning: bool,
     /// Whether replies are read as they are written.
     #[serde(default = "yes")]
     pub(super) stream: bool,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{AgentSpec, Bucket, BudgetPolicy, ModelSpec, RunLimits, ToolSpec};
+use dauntless_models::{Api, Profile};
 use dauntless_runtime::RevivalPolicy;
 use dauntless_tools::{CommandConfig, HttpConfig, ToolConfigError};
 use regex::Regex;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 mod chaos;
+mod dialect;
 mod document;
 mod file;
 mod parameters;
@@ -76,6 +78,14 @@ pub enum ClientConfig {
         base_url: Option<String>,
         /// The environment variable that holds the key.
         api_key_env: String,
+        /// Which API it is asked by.
+        api: Api,
+        /// Whose ways requests follow; `None` leaves it to the host of the address.
+        profile: Option<Profile>,
+        /// Whether the model may ask for several calls in one reply.
+        parallel_calls: bool,
+        /// Whether the provider holds the model to schemas, where its strict mode takes the schema.
+        strict_schemas: bool,
         /// Whether replies are read as they are written.
         stream: bool,
         /// How freely the model writes; `None` leaves it to the provider.

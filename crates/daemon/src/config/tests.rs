@@ -377,6 +377,22 @@ fn a_silence_longer_than_the_timeout_is_never_noticed_and_refused() {
 }
 
 #[test]
+fn reasoning_is_kept_by_one_api_only() {
+    let with =
+        |keys: &str| read(&SMALLEST.replace("[agents", &format!("{keys}\nkeep_reasoning = true\n[agents")));
+    check(
+        with("api = \"chat\""),
+        expect![[r#"
+            model.keep_reasoning: expected false with the API "chat", found true; set api = "responses"
+        "#]],
+    );
+    let config = with("api = \"responses\"\nprofile = \"mistral\"").unwrap();
+    let ClientConfig::OpenAi { api, profile, .. } = &config.models["default"].client else { panic!() };
+    assert_eq!(*api, Api::Responses { keep_reasoning: true });
+    assert_eq!(*profile, Some(Profile::mistral()));
+}
+
+#[test]
 fn a_tool_does_exactly_one_thing() {
     check(
         tool(""),

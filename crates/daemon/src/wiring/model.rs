@@ -70,7 +70,17 @@ fn build(
 ) -> Result<Arc<dyn Model>, ModelError> {
     let spec = &config.spec;
     match &config.client {
-        ClientConfig::OpenAi { base_url, api_key_env, stream, temperature, idle_timeout } => {
+        ClientConfig::OpenAi {
+            base_url,
+            api_key_env,
+            api,
+            profile,
+            parallel_calls,
+            strict_schemas,
+            stream,
+            temperature,
+            idle_timeout,
+        } => {
             let filled = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
             let key = filled(api_key_env).ok_or_else(|| ModelError::NoKey {
                 model: Arc::clone(model),
@@ -80,12 +90,18 @@ fn build(
             let mut builder = OpenAi::builder(Arc::clone(&spec.name))
                 .api_key(Secret::new(key))
                 .provider(Arc::clone(&spec.provider))
+                .api(*api)
+                .parallel_calls(*parallel_calls)
+                .strict_schemas(*strict_schemas)
                 .stream(*stream)
                 .price(spec.price)
                 .resilience(spec.resilience.clone())
                 .idle_timeout(*idle_timeout);
             if let Some(url) = base_url.clone().or_else(|| filled("OPENAI_BASE_URL")) {
                 builder = builder.base_url(url);
+            }
+            if let Some(profile) = profile {
+                builder = builder.profile(profile.clone());
             }
             if let Some(tokens) = spec.output_tokens_max {
                 builder = builder.max_output_tokens(tokens);

@@ -68,7 +68,9 @@ fn named_code(name: &str) -> Option<FailureCode> {
         "invalid_api_key" | "authentication_error" | "unauthenticated" => FailureCode::Unauthenticated,
         "permission_denied" | "permission_error" => FailureCode::PermissionDenied,
         "model_not_found" | "not_found_error" | "not_found" => FailureCode::NotFound,
-        "invalid_request_error" | "invalid_argument" | "bad_request" => FailureCode::InvalidArguments,
+        "invalid_request_error" | "invalid_prompt" | "invalid_argument" | "bad_request" => {
+            FailureCode::InvalidArguments
+        }
         // The same request may well get another answer.
         "tool_use_failed" => FailureCode::Unavailable,
         "timeout" | "timeout_error" | "deadline_exceeded" => FailureCode::Timeout,

@@ -14,6 +14,8 @@ use crate::secret::Secret;
 use crate::wire::WireError;
 use server::{Answer, Server};
 
+mod deviations;
+mod responses;
 mod server;
 
 const KEY: &str = "sk-canary-0123456789";

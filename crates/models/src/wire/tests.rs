@@ -5,15 +5,28 @@ use expect_test::{Expect, expect};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{ChatRequest, Packet, WireError};
+use super::strict::is_strict;
+use super::{Calling, ChatRequest, Packet, WireError};
+use crate::profile::{CallIds, Profile};
 
 fn request(history: History, tools: Vec<ToolSpec>) -> ModelRequest {
     ModelRequest::new(Arc::new(history), tools.into_iter().map(Arc::new).collect())
 }
 
 fn body(request: &ModelRequest, stream: bool, settings: &Map<String, Value>) -> String {
-    let send_back = ["reasoning_content".to_owned(), "extra_content".to_owned()];
-    let body = ChatRequest { model: "m", request, stream, settings, send_back: &send_back };
+    chat(request, stream, settings, &Profile::compatible(), ANY)
+}
+
+const ANY: Calling = Calling { parallel: true, strict: false };
+
+fn chat(
+    request: &ModelRequest,
+    stream: bool,
+    settings: &Map<String, Value>,
+    profile: &Profile,
+    calling: Calling,
+) -> String {
+    let body = ChatRequest { model: "m", request, stream, settings, profile, calling };
     serde_json::to_string(&body).unwrap()
 }
 
@@ -133,4 +146,99 @@ fn names_come_from_code_and_type_and_are_never_numbers() {
     let error = WireError::of_body(r#"{"error":{"code":"429","type":"throttling_error"}}"#);
     assert_eq!(error.names().collect::<Vec<_>>(), ["throttling_error"]);
     assert_eq!(error.status(), Some(429));
+}
+
+fn bodies(profile: &Profile, calling: Calling) -> Value {
+    let order = ToolSpec::new("order", "Looks up an order.", json!({"type": "object"}));
+    let request = request(history(), vec![order]);
+    serde_json::from_str(&chat(&request, true, &Map::new(), profile, calling)).unwrap()
+}
+
+#[test]
+fn mistral_gets_ids_of_nine_letters_and_digits_and_no_field_that_it_does_not_know() {
+    let body = bodies(&Profile::mistral(), ANY);
+    let [first, second] = [0, 1].map(|at| body["messages"][2]["tool_calls"][at]["id"].as_str().unwrap());
+    for id in [first, second] {
+        assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+    }
+    assert_ne!(first, second);
+    assert_eq!(
+        (&body["messages"][3]["tool_call_id"], &body["messages"][4]["tool_call_id"]),
+        (&json!(first), &json!(second))
+    );
+    // Another version of the program must not change them: the provider caches by them.
+    expect!["COUtnvw1b nAinI0t2b"].assert_eq(&format!("{first} {second}"));
+    assert_eq!(body.get("stream_options"), None);
+    assert_eq!(body["messages"][2].get("reasoning_content"), None);
+    assert_eq!(body["messages"][2]["tool_calls"][1].get("extra_content"), None);
+}
+
+#[test]
+fn a_good_id_is_left_alone() {
+    assert_eq!(CallIds::Nine.sendable("aB3dE6gH9"), "aB3dE6gH9");
+    assert_ne!(CallIds::Nine.sendable("aB3dE6gH-"), "aB3dE6gH-");
+    assert_eq!(CallIds::Any.sendable("functions.eval:301"), "functions.eval:301");
+}
+
+#[test]
+fn each_provider_gets_back_the_fields_it_knows() {
+    let fields = |profile: &Profile| {
+        let message = &bodies(profile, ANY)["messages"][2];
+        let signed = message["tool_calls"][1].get("extra_content").is_some();
+        (message.get("reasoning_content").is_some(), signed)
+    };
+    assert_eq!(fields(&Profile::compatible()), (true, true));
+    assert_eq!(fields(&Profile::deepseek()), (true, false));
+    assert_eq!(fields(&Profile::gemini()), (false, true));
+    assert_eq!(fields(&Profile::groq()), (false, false));
+    assert_eq!(fields(&Profile::openai()), (false, false));
+}
+
+#[test]
+fn cloudflare_gets_a_text_even_where_there_is_none() {
+    assert_eq!(bodies(&Profile::cloudflare(), ANY)["messages"][2]["content"], json!(""));
+    assert_eq!(bodies(&Profile::compatible(), ANY)["messages"][2]["content"], Value::Null);
+}
+
+#[test]
+fn one_call_at_a_time_is_asked_for_only_where_there_are_tools() {
+    let one = Calling { parallel: false, strict: false };
+    assert_eq!(bodies(&Profile::compatible(), one)["parallel_tool_calls"], json!(false));
+    assert_eq!(bodies(&Profile::compatible(), ANY).get("parallel_tool_calls"), None);
+    let bare = request(history(), Vec::new());
+    assert!(!chat(&bare, true, &Map::new(), &Profile::compatible(), one).contains("parallel_tool_calls"));
+}
+
+#[test]
+fn only_a_schema_that_strict_mode_takes_is_held_to() {
+    let closed = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    let inner = closed(json!({"n": {"type": ["integer", "null"], "minimum": 0}}), json!(["n"]));
+    for schema in [
+        closed(json!({}), json!([])),
+        closed(
+            json!({"when": {"type": "string", "format": "date-time", "description": "d"}}),
+            json!(["when"]),
+        ),
+        closed(json!({"list": {"type": "array", "items": inner}}), json!(["list"])),
+        closed(json!({"one": {"anyOf": [inner, {"type": "null"}]}}), json!(["one"])),
+        closed(json!({"format": {"const": 1}}), json!(["format"])),
+    ] {
+        assert!(is_strict(&schema), "{schema}");
+    }
+    for schema in [
+        json!({"type": "object"}),
+        json!({"type": "string"}),
+        json!(true),
+        closed(json!({"n": {"type": "integer"}}), json!([])),
+        closed(json!({"n": {"type": "integer", "format": "uint8"}}), json!(["n"])),
+        closed(json!({"n": {"type": "integer", "default": 1}}), json!(["n"])),
+        closed(json!({"o": {"type": "object"}}), json!(["o"])),
+        closed(json!({"o": {"oneOf": [{"type": "null"}]}}), json!(["o"])),
+    ] {
+        assert!(!is_strict(&schema), "{schema}");
+    }
+    let spec = ToolSpec::new("t", "T.", closed(json!({}), json!([])));
+    let strict = Calling { parallel: true, strict: true };
+    let body = chat(&request(history(), vec![spec]), false, &Map::new(), &Profile::compatible(), strict);
+    assert!(body.contains(r#""strict":true"#), "{body}");
 }

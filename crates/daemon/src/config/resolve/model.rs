@@ -7,6 +7,7 @@ use std::sync::Arc;
 use dauntless_contract::{MicroUsd, ModelSpec, Price, ResiliencePolicy};
 
 use super::Resolver;
+use crate::config::dialect::ApiFile;
 use crate::config::document::join;
 use crate::config::file::{ModelFile, Provider};
 use crate::config::{ClientConfig, DEFAULT_MODEL, ModelConfig};
@@ -41,6 +42,10 @@ impl Resolver<'_, '_> {
                 None,
             );
         }
+        if file.keep_reasoning && file.api == ApiFile::Chat {
+            let hint = Some("set api = \"responses\"".to_owned());
+            self.document.wrong(&at("keep_reasoning"), "false with the API \"chat\"", hint);
+        }
         let resilience = ResiliencePolicy {
             attempt_timeout: self.timeout(pointer, file.timeout, file.deadline),
             deadline: file.deadline.0,
@@ -56,6 +61,10 @@ impl Resolver<'_, '_> {
             Provider::OpenAi => ClientConfig::OpenAi {
                 base_url: file.base_url.map(|url| url.0),
                 api_key_env: file.api_key_env.0,
+                api: file.api.with(file.keep_reasoning),
+                profile: file.profile.map(Into::into),
+                parallel_calls: file.parallel_calls,
+                strict_schemas: file.strict_schemas,
                 stream: file.stream,
                 temperature: file.temperature,
                 idle_timeout,
