@@ -37,6 +37,10 @@ impl Serialize for ChatRequest<'_> {
             let tools: Vec<Tool<'_>> = self.request.tools.iter().map(|spec| Tool::of(spec)).collect();
             body.serialize_entry("tools", &tools)?;
         }
+        if let Some(answer) = &self.request.answer {
+            let schema = json!({"name": &*answer.name, "schema": &*answer.schema, "strict": false});
+            body.serialize_entry("response_format", &json!({"type": "json_schema", "json_schema": schema}))?;
+        }
         body.serialize_entry("stream", &self.stream)?;
         if self.stream {
             body.serialize_entry("stream_options", &json!({"include_usage": true}))?;
