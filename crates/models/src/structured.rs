@@ -35,7 +35,8 @@ mod tests;
 /// - Anything else becomes a garbled call, so that the model is told what to write. A model that
 ///   goes on regardless is stuck.
 /// - Watchers are shown no piece of a decision, and an answer only when it is whole.
-/// - A request without tools goes to the model as it is, but for earlier calls as plain text.
+/// - A request without tools is passed on as it is, unless the conversation holds calls: then the
+///   model is asked for an answer in the form that it has seen.
 #[derive(Clone)]
 pub struct StructuredCalls {
     inner: Arc<dyn Model>,
@@ -57,7 +58,7 @@ impl StructuredCalls {
         let ids: HashSet<&str> = transcript::call_ids(&request.history).collect();
         let asked = asked(&request.tools, request.answer.as_deref());
         let how = instructions(&request.tools, request.answer.as_deref());
-        let history = Arc::new(transcript::plain(&request.history, Some(&how)));
+        let history = Arc::new(transcript::plain(&request.history, &how));
         let asked = ModelRequest { history, tools: Arc::default(), answer: Some(Arc::new(asked)) };
         let reply = self.inner.call(ctx, asked).await?;
         let reply = decision::read(reply, &ids, request.answer.is_some());
@@ -65,13 +66,6 @@ impl StructuredCalls {
             show(text);
         }
         Ok(reply)
-    }
-
-    async fn answer(&self, ctx: ModelCtx, mut request: ModelRequest) -> Result<ModelReply, Failure> {
-        if transcript::call_ids(&request.history).next().is_some() {
-            request.history = Arc::new(transcript::plain(&request.history, None));
-        }
-        self.inner.call(ctx, request).await
     }
 }
 
@@ -81,8 +75,9 @@ impl Model for StructuredCalls {
     }
 
     fn call(&self, ctx: ModelCtx, request: ModelRequest) -> BoxFuture<'_, Result<ModelReply, Failure>> {
-        match request.tools.is_empty() {
-            true => Box::pin(self.answer(ctx, request)),
+        let has_calls = transcript::call_ids(&request.history).next().is_some();
+        match request.tools.is_empty() && !has_calls {
+            true => self.inner.call(ctx, request),
             false => Box::pin(self.decide(ctx, request)),
         }
     }
@@ -101,16 +96,20 @@ fn asked(tools: &[Arc<ToolSpec>], answer: Option<&AnswerSchema>) -> AnswerSchema
 
 /// What the model is told. Many servers keep the schema from the model, so it is in here as well.
 fn instructions(tools: &[Arc<ToolSpec>], answer: Option<&AnswerSchema>) -> String {
-    let mut text = "Reply with one JSON object and nothing else. \
-                    To call a tool: {\"name\": its name, \"parameters\": an object that fits its schema}. \
-                    Its result comes with the next message. \
-                    When nothing is left to do: {\"answer\": "
-        .to_owned();
-    match answer {
-        None => text.push_str("your answer as text}."),
-        Some(answer) => text.push_str(&format!("a value that fits this schema: {}}}.", answer.schema)),
+    let mut text = "Reply with one JSON object and nothing else. ".to_owned();
+    if !tools.is_empty() {
+        text.push_str(
+            "To call a tool: {\"name\": its name, \"parameters\": an object that fits its schema}. \
+             Its result comes with the next message. When nothing is left to do: ",
+        );
     }
-    text.push_str("\nTools:");
+    match answer {
+        None => text.push_str("{\"answer\": your answer as text}."),
+        Some(answer) => text.push_str(&format!("{{\"answer\": a value of this schema: {}}}.", answer.schema)),
+    }
+    if !tools.is_empty() {
+        text.push_str("\nTools:");
+    }
     for tool in tools {
         text.push_str(&format!("\n- {}: {} Parameters: {}", tool.name, tool.description, tool.parameters));
     }

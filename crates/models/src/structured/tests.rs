@@ -296,25 +296,34 @@ async fn earlier_calls_and_what_came_of_them_are_plain_text() {
 }
 
 #[tokio::test]
-async fn a_turn_without_tools_asks_for_words() {
-    let answer = Arc::new(AnswerSchema { name: "time".into(), schema: Arc::new(json!({"type": "object"})) });
+async fn a_request_that_has_nothing_to_do_with_calls_passes_as_it_is() {
+    let answer = AnswerSchema { name: "time".into(), schema: Arc::new(json!({"type": "object"})) };
+    let request = ModelRequest { tools: Arc::default(), answer: Some(Arc::new(answer)), ..request(opened()) };
     let model = Recorder::new(Ok(ModelReply::text("It is noon.")));
-    let decider = StructuredCalls::shared(Arc::clone(&model) as _);
-    let without = |history| ModelRequest {
-        tools: Arc::default(),
-        answer: Some(Arc::clone(&answer)),
-        ..request(history)
-    };
-    let reply = decider.call(ctx(), without(long())).await.unwrap();
+    let reply = StructuredCalls::shared(Arc::clone(&model) as _).call(ctx(), request.clone()).await.unwrap();
     assert_eq!(answered(&reply), Some("It is noon."));
     let asked = model.asked();
-    assert_eq!(asked.answer, Some(Arc::clone(&answer)));
-    assert_eq!(asked.history.messages().len(), 6);
-    assert!(matches!(&asked.history.messages()[0], Message::System { text } if &**text == "Be brief."));
+    assert_eq!(asked.answer, request.answer);
+    assert!(Arc::ptr_eq(&asked.history, &request.history));
+}
 
-    let untouched = without(opened());
-    decider.call(ctx(), untouched.clone()).await.unwrap();
-    assert!(Arc::ptr_eq(&model.asked().history, &untouched.history));
+#[tokio::test]
+async fn last_words_after_calls_have_the_form_that_the_model_knows() {
+    let request = ModelRequest { tools: Arc::default(), ..request(long()) };
+    let model = Recorder::new(Ok(ModelReply::text(r#"{"answer":"Noon, I think."}"#)));
+    let reply = StructuredCalls::shared(Arc::clone(&model) as _).call(ctx(), request.clone()).await.unwrap();
+    assert_eq!(answered(&reply), Some("Noon, I think."));
+    let asked = model.asked();
+    let schema = &asked.answer.unwrap().schema;
+    assert_eq!(schema["anyOf"].as_array().unwrap().len(), 1);
+    let [Message::System { text }, ..] = asked.history.messages() else { panic!("no instructions") };
+    expect![[r#"
+        Be brief.
+
+        Reply with one JSON object and nothing else. {"answer": your answer as text}."#]]
+    .assert_eq(text);
+    let reply = ask(ModelReply::text("Noon, I think."), request).await;
+    assert_eq!(reply.text.as_deref(), Some("Noon, I think."), "what it says is not lost");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ pub(super) fn call_ids(history: &History) -> impl Iterator<Item = &str> {
 }
 
 /// The same conversation in text alone, with more at the end of its instructions.
-pub(super) fn plain(history: &History, more_instructions: Option<&str>) -> History {
+pub(super) fn plain(history: &History, more_instructions: &str) -> History {
     let mut instructions: Vec<&str> = Vec::new();
     let mut turns: Vec<Turn> = Vec::new();
     for message in history.messages() {
@@ -40,7 +40,7 @@ pub(super) fn plain(history: &History, more_instructions: Option<&str>) -> Histo
             Some(_) | None => turns.push(Turn { speaker, text }),
         }
     }
-    instructions.extend(more_instructions);
+    instructions.push(more_instructions);
     let mut plain = History::open(&instructions.join("\n\n").into(), &"".into());
     for Turn { speaker, text } in turns {
         match speaker {

@@ -164,7 +164,7 @@ proptest! {
     #[test]
     fn a_plain_conversation_takes_turns_and_quotes_whole_results(rounds in vec(round(), 0..5)) {
         let history = history(rounds);
-        let plain = transcript::plain(&history, Some("More."));
+        let plain = transcript::plain(&history, "More.");
         let mut roles = Vec::new();
         let mut all = String::new();
         for message in plain.messages() {
