@@ -135,7 +135,7 @@ def is_probed(dauntless, address, stream):
                        'set tool_calling = "json_schema" in [model]'),
         ("json_schema", 0, "calls tools"),
     ):
-        text = config(address, stream=stream, tools=True, tool_calling=tool_calling)
+        text = config(address, stream=stream, tokens=32, tools=True, tool_calling=tool_calling)
         done = command(dauntless, text, "check", "--probe", "dauntless.toml")
         if f"model default (smollm2): {told} (" not in done.stdout:
             raise Unexpected(f"{tool_calling}: {done.stdout}{done.stderr}")

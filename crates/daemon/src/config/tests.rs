@@ -57,9 +57,12 @@ fn how_a_model_calls_tools_is_one_of_two_words() {
     let config = read(&text("json_schema")).expect("it is right");
     assert_eq!(config.models[DEFAULT_MODEL].tool_calling, ToolCalling::JsonSchema);
     assert_eq!(smallest_with("").unwrap().models[DEFAULT_MODEL].tool_calling, ToolCalling::Native);
-    check(read(&text("jsonschema")), expect![[r#"
+    check(
+        read(&text("jsonschema")),
+        expect![[r#"
         model.tool_calling: expected "native" or "json_schema", found "jsonschema"; did you mean "json_schema"?
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
