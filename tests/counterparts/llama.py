@@ -109,10 +109,10 @@ def is_too_long(dauntless, address, stream):
 
 def decides(dauntless, address, stream):
     """A model that calls nothing of its own accord decides by a schema: it calls, and the run ends."""
-    text = config(address, stream=stream, tools=True, tool_calling="json_schema", turns=2)
+    text = config(address, stream=stream, tools=True, tool_calling="json_schema", turns=1)
     done = run(dauntless, text, "What time is it in UTC? Call clock.")
-    # Having called, it may answer, or call again until its turns are used up.
-    expect_understanding(done, ("completed", "limit_reached"))
+    # One turn to call in, and one for last words about what came of it.
+    expect_understanding(done, ("limit_reached",))
     asked = [event for event in done.events if event["event"] == "call_asked"]
     ended = [event for event in done.events if event["event"] == "call_ended"]
     if not asked:
@@ -125,7 +125,7 @@ def decides(dauntless, address, stream):
     if done.outcome["totals"]["turns"] < 2:
         raise Unexpected("the observation did not go back to the model")
     shown = [event["text"] for event in done.events if event["event"] == "text_arrived"]
-    expect("pieces of a decision that a watcher was shown", [text for text in shown if "{" in text], [])
+    expect("what a watcher was shown", "".join(shown), done.outcome["text"])
 
 
 def is_probed(dauntless, address, stream):
