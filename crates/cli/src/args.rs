@@ -95,6 +95,12 @@ pub(crate) struct CheckArgs {
     /// The configuration
     #[arg(value_name = "FILE", default_value = ConfigArg::DEFAULT)]
     pub(crate) config: PathBuf,
+    /// Ask each model as well: can it be reached, is the key good, does it call tools; costs a little
+    ///
+    /// Each model is sent one small request with one tool, and a second one where the first leaves
+    /// open how it can be made to call tools.
+    #[arg(long)]
+    pub(crate) probe: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -5,6 +5,7 @@
 
 pub mod chaos;
 pub mod config;
+pub mod probe;
 pub mod rehearsal;
 pub mod tally;
 pub mod telemetry;

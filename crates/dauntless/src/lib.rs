@@ -62,6 +62,7 @@ pub use dauntless_contract::{
 };
 pub use dauntless_journal::Memory;
 pub use dauntless_macros::tool;
+pub use dauntless_models::StructuredCalls;
 #[cfg(feature = "openai")]
 pub use dauntless_models::{Api, CallIds, NoText, OpenAi, OpenAiBuildError, OpenAiBuilder, Profile, Secret};
 pub use dauntless_models::{ScriptError, Scripted, Turn, When};

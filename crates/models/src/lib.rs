@@ -17,6 +17,7 @@ mod retry_after;
 mod scripted;
 #[cfg(feature = "openai")]
 mod secret;
+mod structured;
 #[cfg(feature = "openai")]
 mod wire;
 
@@ -30,3 +31,4 @@ pub use retry_after::retry_after;
 pub use scripted::{ScriptError, Scripted, Turn, When};
 #[cfg(feature = "openai")]
 pub use secret::Secret;
+pub use structured::StructuredCalls;

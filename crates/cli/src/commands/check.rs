@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use dauntless_daemon::config::{self, AgentConfig, Config, Report};
+use dauntless_daemon::probe;
 use dauntless_daemon::wiring::{App, lacks};
 
 use crate::args::CheckArgs;
@@ -18,7 +19,31 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Stop> {
     }
     output::print(&found)?;
     let lacking = config::load_with(&args.config, &mut |tool| lacks(tool, &process::environment)).err();
-    process::block_on(&Watching::default(), async { machine(&config, lacking).await })
+    process::block_on(&Watching::default(), async {
+        let checked = machine(&config, lacking).await;
+        if !args.probe {
+            return checked;
+        }
+        let probed = models(&config).await;
+        checked.and(probed)
+    })
+}
+
+/// Asks one model after another: several may share one machine.
+async fn models(config: &Config) -> Result<Exit, Stop> {
+    let mut failed = 0;
+    for (name, model) in &config.models {
+        let probed = probe::probe(name, model, config, &process::environment).await;
+        failed += usize::from(!probed.works());
+        output::print(&output::harmless(&format!("{probed}\n")))?;
+    }
+    match failed {
+        0 => Ok(Exit::COMPLETED),
+        n => Err(Stop::new(
+            Exit::PROBE_FAILED,
+            format_args!("{n} of {} models cannot work as configured", config.models.len()),
+        )),
+    }
 }
 
 fn model<'a>(config: &'a Config, agent: &'a AgentConfig) -> &'a str {

@@ -110,6 +110,47 @@ fn a_check_tells_of_a_missing_key() {
 }
 
 #[test]
+fn a_probe_asks_the_models_and_names_the_way_out() {
+    let ignores = provider(Script::from_fn(|request| match request.json().get("response_format") {
+        Some(_) => Reply::text(r#"{"name":"ping","parameters":{"number":7}}"#),
+        None => Reply::text("I would call it."),
+    }));
+    let folder = Folder::new();
+    let echo = &ECHO[..ECHO.find("[tools.secretive]").unwrap()];
+    folder.configure(&ignores, echo);
+    let ran = folder.run(&["check", "--probe"]);
+    let fine = "agent clerk on m: echo\nNo mistakes, and everything can start on this machine.\n";
+    let probed = ran.out.strip_prefix(fine).unwrap();
+    let told = "model default (m): does not call the tool that it is offered. It calls tools in answers with a \
+                schema: set tool_calling = \"json_schema\" in [model] (";
+    assert!(probed.starts_with(told) && probed.ends_with(" s)\n"), "{ran:?}");
+    let failed = "dauntless: 1 of 1 models cannot work as configured\n";
+    assert_eq!((ran.code, &*ran.err), (Some(31), failed));
+    assert_eq!(ignores.requests(), 2);
+
+    let heeded = std::fs::read_to_string(folder.0.join("dauntless.toml")).unwrap();
+    folder.write("dauntless.toml", &heeded.replace("[agents", "tool_calling = \"json_schema\"\n[agents"));
+    let ran = folder.run(&["check", "--probe"]);
+    assert!(ran.out.contains("\nmodel default (m): calls tools ("), "{ran:?}");
+    assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+    assert_eq!(ignores.requests(), 3);
+
+    let ran = folder.run(&["check"]);
+    assert_eq!((ran.code, ignores.requests()), (Some(0), 3), "without the flag nothing is asked");
+}
+
+#[test]
+fn a_probe_is_made_although_something_else_cannot_start() {
+    let model = provider(Script::always(Reply::error(401, "invalid_api_key", "bad key")));
+    let folder = Folder::new();
+    folder.configure(&model, ECHO);
+    let ran = folder.run(&["check", "--probe"]);
+    assert!(ran.out.contains("model default (m): unauthenticated: The provider does not accept"), "{ran:?}");
+    assert_eq!(ran.code, Some(69));
+    assert!(ran.err.contains(LACK), "{ran:?}");
+}
+
+#[test]
 fn the_example_and_the_schema_fit_each_other() {
     let folder = Folder::new();
     let example = folder.run(&["config", "example"]);

@@ -83,6 +83,10 @@ pub(super) struct ModelFile {
     /// Whether replies are read as they are written.
     #[serde(default = "yes")]
     pub(super) stream: bool,
+    /// How the model calls tools: "native", or "json_schema" for one that ignores the tools it is
+    /// offered and keeps to the schema of its answer. `dauntless check --probe` says which.
+    #[serde(default)]
+    pub(super) tool_calling: ToolCalling,
     /// The most tokens of one reply. Without it: the provider's own limit.
     #[schemars(range(min = 1))]
     pub(super) max_output_tokens: Option<u32>,
@@ -131,6 +135,17 @@ pub(super) struct ModelFile {
 pub(super) enum Provider {
     OpenAi,
     Scripted,
+}
+
+/// How a model calls tools.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCalling {
+    /// By itself: the request offers tools, and the reply holds calls.
+    #[default]
+    Native,
+    /// Each decision is an answer with a schema: one call of a tool, or the final answer.
+    JsonSchema,
 }
 
 /// What a failure of a model is, as far as another model can help.

@@ -31,6 +31,7 @@ mod shape;
 mod unit;
 
 pub use chaos::{ChaosConfig, ChaosSwitch, ToolChaos};
+pub use file::ToolCalling;
 pub use report::{Mistake, Place, Problem, Report};
 
 use document::Document;
@@ -65,6 +66,8 @@ pub struct ModelConfig {
     pub spec: ModelSpec,
     /// Which client, and its own settings.
     pub client: ClientConfig,
+    /// How it calls tools.
+    pub tool_calling: ToolCalling,
     /// A key of [`Config::models`] that is asked when this one failed in one of these ways.
     pub fallback: Option<(Arc<str>, Vec<Bucket>)>,
 }

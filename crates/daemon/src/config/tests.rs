@@ -52,6 +52,20 @@ fn the_smallest_file_has_every_default() {
 }
 
 #[test]
+fn how_a_model_calls_tools_is_one_of_two_words() {
+    let text = |word| SMALLEST.replace("\n[agents", &format!("\ntool_calling = {word:?}\n[agents"));
+    let config = read(&text("json_schema")).expect("it is right");
+    assert_eq!(config.models[DEFAULT_MODEL].tool_calling, ToolCalling::JsonSchema);
+    assert_eq!(smallest_with("").unwrap().models[DEFAULT_MODEL].tool_calling, ToolCalling::Native);
+    check(
+        read(&text("jsonschema")),
+        expect![[r#"
+        model.tool_calling: expected "native" or "json_schema", found "jsonschema"; did you mean "json_schema"?
+    "#]],
+    );
+}
+
+#[test]
 fn a_tool_with_nothing_written_is_the_safest_tool() {
     let config = tool(HTTP).expect("it is right");
     let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });

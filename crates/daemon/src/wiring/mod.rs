@@ -22,6 +22,7 @@ pub use direct::DirectModel;
 use crate::chaos::ChaosTools;
 use crate::config::{Config, ToolAction, ToolConfig};
 use model::Models;
+pub(crate) use model::client;
 
 /// Looks up a variable of the environment. Injected, so that only the binary reads the real one.
 pub type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);

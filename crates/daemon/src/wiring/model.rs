@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dauntless_contract::{Bucket, Model, ModelSpec};
-use dauntless_models::{OpenAi, Scripted, Secret};
+use dauntless_models::{OpenAi, Scripted, Secret, StructuredCalls};
 
 use super::{Environment, ModelError};
-use crate::config::{ClientConfig, ModelConfig};
+use crate::config::{ClientConfig, ModelConfig, ToolCalling};
 
 type Built = Result<Arc<dyn Model>, Arc<ModelError>>;
 
@@ -63,6 +63,20 @@ impl Models {
 }
 
 fn build(
+    model: &Arc<str>,
+    config: &ModelConfig,
+    environment: Environment<'_>,
+    secrets: &mut Vec<String>,
+) -> Result<Arc<dyn Model>, ModelError> {
+    let client = client(model, config, environment, secrets)?;
+    Ok(match config.tool_calling {
+        ToolCalling::Native => client,
+        ToolCalling::JsonSchema => Arc::new(StructuredCalls::shared(client)),
+    })
+}
+
+/// The client of a model, which knows nothing of how the model calls tools.
+pub(crate) fn client(
     model: &Arc<str>,
     config: &ModelConfig,
     environment: Environment<'_>,

@@ -62,6 +62,10 @@ impl Serialize for ChatRequest<'_> {
                 body.serialize_entry("parallel_tool_calls", &false)?;
             }
         }
+        if let Some(answer) = &self.request.answer {
+            let schema = json!({"name": &*answer.name, "schema": &*answer.schema, "strict": false});
+            body.serialize_entry("response_format", &json!({"type": "json_schema", "json_schema": schema}))?;
+        }
         body.serialize_entry("stream", &self.stream)?;
         if self.stream && self.profile.stream_options {
             body.serialize_entry("stream_options", &json!({"include_usage": true}))?;

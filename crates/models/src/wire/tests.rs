@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use dauntless_contract::{History, Json, ModelRequest, Observation, Round, ToolCall, ToolSpec};
+use dauntless_contract::{AnswerSchema, History, Json, ModelRequest, Observation, Round, ToolCall, ToolSpec};
 use expect_test::{Expect, expect};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -58,6 +58,15 @@ fn a_conversation_is_written_as_providers_want_it() {
 fn without_tools_there_is_no_list_of_them() {
     let request = request(History::open(&"".into(), &"hi".into()), Vec::new());
     expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#]]
+        .assert_eq(&body(&request, false, &Map::new()));
+}
+
+#[test]
+fn an_answer_of_a_shape_is_asked_for_by_its_schema() {
+    let answer = AnswerSchema { name: "time".into(), schema: Arc::new(json!({"type": "object"})) };
+    let request = request(History::open(&"".into(), &"hi".into()), Vec::new());
+    let request = ModelRequest { answer: Some(Arc::new(answer)), ..request };
+    expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"response_format":{"json_schema":{"name":"time","schema":{"type":"object"},"strict":false},"type":"json_schema"},"stream":false}"#]]
         .assert_eq(&body(&request, false, &Map::new()));
 }
 

@@ -92,6 +92,7 @@ impl Resolver<'_, '_> {
             resilience,
         };
         let on = file.fallback_on.into_iter().map(Into::into).collect();
-        ModelConfig { spec, client, fallback: file.fallback.map(|name| (name.into(), on)) }
+        let fallback = file.fallback.map(|name| (name.into(), on));
+        ModelConfig { spec, client, tool_calling: file.tool_calling, fallback }
     }
 }
