@@ -388,6 +388,15 @@ fn a_call_written_as_prose_is_never_an_answer() {
 }
 
 #[test]
+fn a_call_written_as_prose_until_the_limit_is_told_how_to_call() {
+    let mut scene = Scene::new();
+    let prose = "<start_function_call>call:find{}<end_function_call>".repeat(20);
+    let cut = ModelReply { finish: Finish::Length, ..ModelReply::text(prose) };
+    scene.reply(cut.clone()).reply(cut);
+    assert_eq!(scene.machine.outcome().unwrap().reason, StopReason::MalformedOutput);
+}
+
+#[test]
 fn a_cut_call_is_never_run_and_a_complete_one_before_it_is() {
     let mut scene = Scene::new();
     let mut reply = asking(&[("find", "{}"), ("pay", r#"{"q":"x"}"#)]);
