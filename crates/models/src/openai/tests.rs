@@ -303,6 +303,15 @@ impl tracing::Subscriber for Counter {
 }
 
 #[tokio::test]
+async fn a_page_with_a_good_status_is_no_answer_streamed_or_not() {
+    let page =
+        failure("200 OK", &[("content-type", "text/html; charset=utf-8")], "<html>Welcome</html>").await;
+    expect!["unavailable: The answer of the provider of model `m-1` is not JSON."]
+        .assert_eq(&page.to_string());
+    assert!(page.hint.unwrap().contains("base URL"));
+}
+
+#[tokio::test]
 async fn a_body_that_is_no_json_is_not_logged() {
     let errors = Arc::new(Mutex::new(0));
     let _guard = tracing::subscriber::set_default(Counter(Arc::clone(&errors)));
