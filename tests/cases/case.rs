@@ -190,7 +190,7 @@ pub(crate) struct RunPlan {
     /// So many equal runs at once.
     pub(crate) copies: Option<usize>,
     pub(crate) cancel: Option<CancelPlan>,
-    /// How it must end, as a report says it.
+    /// How it must end, as a report says it; `*` where luck decides among several ends.
     pub(crate) stop: String,
     pub(crate) answer: Option<String>,
     pub(crate) partial: Option<String>,
@@ -247,6 +247,8 @@ pub(crate) struct SecretPlan {
 pub(crate) struct Must {
     /// Requests that reached the provider.
     pub(crate) requests: Option<usize>,
+    /// For storms: at most so many.
+    pub(crate) requests_max: Option<usize>,
     /// The arguments that each tool was given, in any order. A tool that is missing was not called.
     pub(crate) invoked: BTreeMap<String, Invoked>,
     /// Changes to the world, over all tools.
