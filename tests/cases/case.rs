@@ -34,6 +34,9 @@ pub(crate) struct Case {
     pub(crate) replies: Vec<ReplyPlan>,
     #[serde(rename = "run")]
     pub(crate) runs: Vec<RunPlan>,
+    /// The replies come again from the first one, without end.
+    #[serde(default)]
+    pub(crate) cycle: bool,
     /// Runs start together instead of one after the other.
     #[serde(default)]
     pub(crate) together: bool,
@@ -190,7 +193,7 @@ pub(crate) struct RunPlan {
     /// So many equal runs at once.
     pub(crate) copies: Option<usize>,
     pub(crate) cancel: Option<CancelPlan>,
-    /// How it must end, as a report says it; `*` where luck decides among several ends.
+    /// How it must end, as a report says it; `*` at its end stands for whatever follows.
     pub(crate) stop: String,
     pub(crate) answer: Option<String>,
     pub(crate) partial: Option<String>,

@@ -12,6 +12,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::case::{CallPlan, Case, End, Mode, ReplyPlan};
 
+/// More rounds of a cycle than any run makes.
+const ROUNDS: usize = 100;
+
 type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// The script of a case.
@@ -24,6 +27,9 @@ pub(crate) fn script(case: &Case, mode: Mode) -> Script {
             Some(0) => otherwise = Some(reply),
             times => replies.extend(std::iter::repeat_n(reply, times.unwrap_or(1))),
         }
+    }
+    if case.cycle {
+        replies = std::iter::repeat_n(replies, ROUNDS).flatten().collect();
     }
     let script = Script::by_order(replies);
     match otherwise {
