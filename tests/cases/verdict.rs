@@ -91,6 +91,9 @@ fn instruments(case: &Case, evidence: &Evidence, problems: &mut Problems) {
             problems.add(format!("the effect of {key} took place {times} times"));
         }
     }
+    if !evidence.recording.spans.text().contains("invoke_agent") {
+        problems.add("no span was seen, so it is not known what left by them");
+    }
     let exits = exits(evidence);
     for leak in evidence.canary.search(&exits) {
         problems.add(format!("the provider's key left by {} ({})", leak.exit, leak.form));
