@@ -22,6 +22,7 @@ Commands:
   tidy   hold the code against ARCHITECTURE.md and the decision records
   statements
          write the names of the tests into the table of docs/resilience.md
+  cases  write the table of docs/cases.md from the files in tests/cases
   counterparts [llmock|aimock|llama]
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         ["check"] => check::run(),
         ["tidy"] => tidy::run(),
         ["statements"] => tidy::write_statements(),
+        ["cases"] => tidy::write_cases(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
         [program @ ("bench" | "simulate" | "soak"), words @ ..] => program::run(program, words),

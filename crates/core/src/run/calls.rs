@@ -12,8 +12,10 @@ use super::nudge::{Dud, counted};
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
 use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
+use crate::excerpt::{head, shortened};
 use crate::loop_guard::{self, GuardVerdict, TurnVerdict, UnknownTools};
 use crate::observation;
+use crate::redact::Redactor;
 use crate::toolbox::{Admission, Fingerprint, OutputLimit};
 
 impl RunMachine {
@@ -59,12 +61,12 @@ impl RunMachine {
         let exists = !matches!(&verdict, Err(failure) if failure.code == FailureCode::UnknownTool);
         self.guard.named(&fingerprint, exists);
         let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
-        let shown = self.spec.redactor.text(&preview(raw)).into_owned();
+        let shown = preview(raw, &self.spec.redactor);
         let asked = Progress::CallAsked {
             call: slots.next_key(),
             call_id: Arc::clone(&call.id),
             tool: Arc::clone(&tool),
-            arguments: shown.into(),
+            arguments: shown,
         };
         effects.push(RunEffect::Report(asked));
         if !repairs.is_empty() {
@@ -81,7 +83,7 @@ impl RunMachine {
             }
             Judged::Refused(failure) => (failure, None),
             Judged::Stuck { failure, times } => {
-                let fingerprint = Arc::clone(fingerprint.display());
+                let fingerprint = self.shown(&fingerprint);
                 (failure, Some(StopReason::Stuck { tool, fingerprint, times }))
             }
         };
@@ -265,12 +267,12 @@ impl RunMachine {
         match verdict {
             TurnVerdict::GoOn => {}
             TurnVerdict::Nudge { fingerprint, times } => {
-                self.nudge(loop_guard::repetition_nudge(&fingerprint, times), effects);
+                self.nudge(loop_guard::repetition_nudge(&self.shown(&fingerprint), times), effects);
             }
             TurnVerdict::Stuck { fingerprint, times } => {
                 let reason = StopReason::Stuck {
                     tool: Arc::clone(fingerprint.tool()),
-                    fingerprint: fingerprint.display().clone(),
+                    fingerprint: self.shown(&fingerprint),
                     times,
                 };
                 let text = self.history.last_assistant_text().cloned();
@@ -297,6 +299,11 @@ impl RunMachine {
         let reason = StopReason::Stuck { tool: unknown.latest(), fingerprint, times };
         let text = self.history.last_assistant_text().cloned();
         self.end(now, reason, Some(explanation.into()), text, effects)
+    }
+
+    /// A call as a report names it: in at most 200 bytes, and without secrets.
+    fn shown(&self, call: &Fingerprint) -> Arc<str> {
+        shortened(&self.spec.redactor.text(call.display()), SHOWN_BYTES_MAX).into()
     }
 
     /// Takes the end of a call, and gives the call its observation.
@@ -426,13 +433,20 @@ fn over_call_limit(limit: u32) -> Failure {
     .hint("Give the best answer you can from what you know.")
 }
 
+const SHOWN_BYTES_MAX: usize = 200;
+/// The most of a call's arguments that is cleaned of secrets to be shown.
+const CLEANED_BYTES_MAX: usize = 4096;
 const PREVIEW_CHARS: usize = 160;
 
 /// The arguments as a watcher sees them: bounded, on one line.
-fn preview(raw: &RawCall) -> String {
-    let mut text: String = raw.arguments.chars().take(PREVIEW_CHARS).collect();
-    if text.len() < raw.arguments.len() {
+///
+/// They are cleaned before they are cut, since half a secret has no shape.
+fn preview(raw: &RawCall, redactor: &Redactor) -> Arc<str> {
+    let start = head(&raw.arguments, CLEANED_BYTES_MAX);
+    let clean = redactor.text(start);
+    let mut text: String = clean.chars().take(PREVIEW_CHARS).collect();
+    if text.len() < clean.len() || start.len() < raw.arguments.len() {
         text.push('…');
     }
-    text
+    text.into()
 }

@@ -50,13 +50,14 @@ impl RunMachine {
         }
         let text = reply.text.clone().filter(|text| !text.trim().is_empty());
         match text {
-            Some(text) if reply.finish == Finish::Length => {
-                Arc::make_mut(&mut self.history).answer(text, reply.extra);
-                self.dud(now, Dud::Cut, nudge::cut(reply.output_limit), effects)
-            }
+            // Before the cut: a model that repeats a call as text until the limit has to learn to call.
             Some(text) if prose::looks_like_call(&text, &self.spec.toolbox) => {
                 Arc::make_mut(&mut self.history).answer(text, reply.extra);
                 self.dud(now, Dud::Prose, nudge::prose(), effects)
+            }
+            Some(text) if reply.finish == Finish::Length => {
+                Arc::make_mut(&mut self.history).answer(text, reply.extra);
+                self.dud(now, Dud::Cut, nudge::cut(reply.output_limit), effects)
             }
             Some(text) => {
                 Arc::make_mut(&mut self.history).answer(Arc::clone(&text), reply.extra);

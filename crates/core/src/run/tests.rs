@@ -424,6 +424,35 @@ fn a_call_written_as_prose_is_never_an_answer() {
 }
 
 #[test]
+fn a_call_written_as_prose_until_the_limit_is_told_how_to_call() {
+    let mut scene = Scene::new();
+    let prose = "<start_function_call>call:find{}<end_function_call>".repeat(20);
+    let cut = ModelReply { finish: Finish::Length, ..ModelReply::text(prose) };
+    scene.reply(cut.clone()).reply(cut);
+    assert_eq!(scene.machine.outcome().unwrap().reason, StopReason::MalformedOutput);
+}
+
+#[test]
+fn a_secret_is_taken_out_before_a_text_is_cut() {
+    let key = "sk-FAKE-0123456789abcdefghij";
+    let arguments = json!({ "q": format!("{}{key}", "0 ".repeat(70)) }).to_string();
+    let mut scene = Scene::new();
+    let reply = asking(&[("find", &arguments)]);
+    let event = RunEvent::ModelReplied { turn: 1, model: 0, reply: reply.clone(), attempts: 1 };
+    let effects = scene.machine.clone().on(scene.now, event);
+    let asked = effects.iter().find_map(|effect| match effect {
+        RunEffect::Report(Progress::CallAsked { arguments, .. }) => Some(arguments),
+        _ => None,
+    });
+    assert!(asked.unwrap().ends_with(r#"0 [redacted]"}"#), "{asked:?}");
+    for _ in 0..8 {
+        scene.reply(reply.clone()).ends(0, Ok("the same"));
+    }
+    let reason = scene.machine.outcome().unwrap().reason.to_string();
+    assert!(reason.starts_with("stuck: find ") && !reason.contains("FAKE"), "{reason}");
+}
+
+#[test]
 fn a_cut_call_is_never_run_and_a_complete_one_before_it_is() {
     let mut scene = Scene::new();
     let mut reply = asking(&[("find", "{}"), ("pay", r#"{"q":"x"}"#)]);

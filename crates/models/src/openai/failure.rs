@@ -38,7 +38,8 @@ pub(super) fn classify(status: u16, error: &WireError, has_retry_after: bool) ->
         409 => FailureCode::Unavailable,
         410 => FailureCode::Gone,
         413 => FailureCode::TooLarge,
-        429 if error.names().next().is_none() && speaks_of_quota(error) => FailureCode::QuotaExhausted,
+        429 if error.names().next().is_none() && speaks_of(error, &QUOTAS) => FailureCode::QuotaExhausted,
+        429 if !has_retry_after && speaks_of(error, &LONG_PERIODS) => FailureCode::QuotaExhausted,
         429 => FailureCode::RateLimited,
         503 | 529 if has_retry_after => FailureCode::RateLimited,
         405..=499 => FailureCode::InvalidArguments,
@@ -79,12 +80,16 @@ fn named_code(name: &str) -> Option<FailureCode> {
 }
 
 /// Phrases of providers that answer 429 for a used-up quota and give no code to tell it by.
-const QUOTA_PHRASES: [&str; 4] =
+const QUOTAS: [&str; 4] =
     ["monthly usage limit", "billing cycle", "exceeded your current quota", "insufficient balance"];
 
-fn speaks_of_quota(error: &WireError) -> bool {
+/// Phrases for limits that no backoff outlasts. They count whatever the code, because one code
+/// stands for limits of a minute and of a day, unless the provider says when to come back.
+const LONG_PERIODS: [&str; 5] = ["per day", "perday", "daily", "per month", "monthly"];
+
+fn speaks_of(error: &WireError, phrases: &[&str]) -> bool {
     let words = error.message.as_deref().unwrap_or_default().to_ascii_lowercase();
-    QUOTA_PHRASES.iter().any(|phrase| words.contains(phrase))
+    phrases.iter().any(|phrase| words.contains(phrase))
 }
 
 /// Words failures for one model.

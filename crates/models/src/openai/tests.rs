@@ -266,8 +266,19 @@ async fn a_used_up_quota_is_no_rate_limit() {
     let text = failure("429 x", &[], by_words).await.to_string();
     expect![[r#"quota_exhausted: The quota is used up for model `m-1` (HTTP 429). The provider says: "You have reached your monthly usage limit for this billing cycle""#]]
         .assert_eq(&text);
-    let named = r#"{"error":{"message":"monthly usage limit","code":"rate_limit_exceeded"}}"#;
-    assert_eq!(failure("429 x", &[], named).await.code, FailureCode::RateLimited);
+}
+
+#[tokio::test]
+async fn a_limit_of_a_day_is_a_quota_unless_the_time_to_come_back_is_told() {
+    let by_day = r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"Quota: RequestsPerDay"}}"#;
+    let by_month = r#"{"error":{"message":"monthly usage limit","code":"rate_limit_exceeded"}}"#;
+    for body in [by_day, by_month] {
+        assert_eq!(failure("429 x", &[], body).await.code, FailureCode::QuotaExhausted, "{body}");
+        let told = failure("429 x", &[("retry-after", "20")], body).await;
+        assert_eq!(told.code, FailureCode::RateLimited, "{body}");
+    }
+    let by_minute = by_day.replace("PerDay", "PerMinute");
+    assert_eq!(failure("429 x", &[], &by_minute).await.code, FailureCode::RateLimited);
 }
 
 #[tokio::test]
@@ -302,6 +313,15 @@ impl tracing::Subscriber for Counter {
     }
     fn enter(&self, _: &tracing::span::Id) {}
     fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn a_page_with_a_good_status_is_no_answer_streamed_or_not() {
+    let page =
+        failure("200 OK", &[("content-type", "text/html; charset=utf-8")], "<html>Welcome</html>").await;
+    expect!["unavailable: The answer of the provider of model `m-1` is not JSON."]
+        .assert_eq(&page.to_string());
+    assert!(page.hint.unwrap().contains("base URL"));
 }
 
 #[tokio::test]
