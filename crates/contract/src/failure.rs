@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Json;
+use crate::{Json, Tokens};
 
 /// What kind of failure it is. Stable and machine-readable; the name is what the model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -230,6 +230,15 @@ fn str_is_empty(text: &Arc<str>) -> bool {
     text.is_empty()
 }
 
+/// A request that does not fit a model's context window, in the provider's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overflow {
+    /// The tokens of the request.
+    pub sent: Option<Tokens>,
+    /// The tokens that the window holds.
+    pub window: Option<Tokens>,
+}
+
 /// What went wrong with a tool or model call.
 ///
 /// `message`, `hint`, `details` and `candidates` are for the model, so they must not hold raw
@@ -257,6 +266,9 @@ pub struct Failure {
     /// A part of the schema or an example that helps to write a call that works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
+    /// How far a conversation is too long for a model, where the provider says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflow: Option<Overflow>,
     /// The raw cause, for the operator's log only. Never serialised, never shown to the model.
     #[serde(skip)]
     pub source: Option<Arc<str>>,
@@ -343,6 +355,7 @@ impl Failure {
             retry_after: None,
             effect,
             schema: None,
+            overflow: None,
             source: None,
         }
     }
@@ -406,6 +419,13 @@ impl Failure {
     #[must_use]
     pub fn schema(mut self, schema: Json) -> Self {
         self.schema = Some(schema);
+        self
+    }
+
+    /// Says how far the conversation is too long.
+    #[must_use]
+    pub const fn overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = Some(overflow);
         self
     }
 

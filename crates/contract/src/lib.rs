@@ -7,6 +7,7 @@
 
 mod agent;
 mod clock;
+mod count;
 mod event;
 mod failure;
 mod history;
@@ -23,19 +24,20 @@ mod unit;
 
 pub use agent::{AgentSpec, PanicPolicy};
 pub use clock::{Clock, Timestamp};
+pub use count::{CountTokens, TokenCounter};
 pub use event::{CallRecord, CallVerdict, RunEvent, RunTimer};
-pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
+pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem, Overflow};
 pub use history::{History, Message, Observation, Round};
 pub use id::{CallKey, RunId};
 pub use journal::{AppendError, CreateError, Fence, Journal, NewRun, ReadError, Recorded, Seq};
 pub use json::{Json, NotJson};
 pub use limits::{LimitKind, RunLimits};
 pub use model::{
-    AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall, TextSink,
-    Usage,
+    AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall,
+    RequestPurpose, TextSink, Usage,
 };
 pub use outcome::{Outcome, RunTotals, StopReason};
-pub use progress::{Progress, StoppedBy};
+pub use progress::{Progress, StoppedBy, Trim};
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, PastFailure, ServiceState, ToolChange, ToolEvent,
     ToolStatus,

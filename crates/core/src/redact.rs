@@ -130,8 +130,18 @@ impl Redactor {
 
     /// A failure without secrets in any of its texts, the operator's cause included.
     pub fn failure(&self, failure: Failure) -> Failure {
-        let Failure { code, message, hint, details, candidates, retry_after, effect, schema, source } =
-            failure;
+        let Failure {
+            code,
+            message,
+            hint,
+            details,
+            candidates,
+            retry_after,
+            effect,
+            schema,
+            overflow,
+            source,
+        } = failure;
         let problem = |FieldProblem { path, expected, got }: FieldProblem| FieldProblem {
             path: self.shared(path),
             expected: self.shared(expected),
@@ -146,6 +156,7 @@ impl Redactor {
             retry_after,
             effect,
             schema: schema.and_then(|schema| self.json(schema)),
+            overflow,
             source: source.map(|source| self.shared(source)),
         }
     }

@@ -15,6 +15,7 @@ mod retry_after;
 mod scripted;
 #[cfg(feature = "openai")]
 mod secret;
+mod tokens;
 #[cfg(feature = "openai")]
 mod wire;
 
@@ -26,3 +27,4 @@ pub use retry_after::retry_after;
 pub use scripted::{ScriptError, Scripted, Turn, When};
 #[cfg(feature = "openai")]
 pub use secret::Secret;
+pub use tokens::{known_counter, known_window};

@@ -82,6 +82,8 @@ impl CallAccounting {
                 }
                 RunEvent::RunStarted { .. }
                 | RunEvent::ModelFailed { .. }
+                | RunEvent::SummaryReplied { .. }
+                | RunEvent::SummaryFailed { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. } => {}
             }
@@ -113,7 +115,8 @@ impl CallAccounting {
             | Progress::TextArrived { .. }
             | Progress::ModelRetried { .. }
             | Progress::BreakerOpened { .. }
-            | Progress::Nudged { .. } => {}
+            | Progress::Nudged { .. }
+            | Progress::ContextTrimmed { .. } => {}
         }
     }
 

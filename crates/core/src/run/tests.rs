@@ -76,6 +76,8 @@ impl Scene {
             provider: "test".into(),
             price: Price { input_per_million: MicroUsd(1_000_000), output_per_million: MicroUsd(0) },
             output_tokens_max: None,
+            context_window: None,
+            counter: None,
             resilience: ResiliencePolicy::for_model(),
         };
         let second = ModelSpec { name: "m2".into(), price: Price::default(), ..model.clone() };

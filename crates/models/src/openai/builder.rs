@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_openai::Client;
-use dauntless_contract::{ModelSpec, Price, ResiliencePolicy};
+use dauntless_contract::{ModelSpec, Price, ResiliencePolicy, Tokens};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Url, redirect};
 use serde_json::{Map, Value};
@@ -12,10 +12,13 @@ use serde_json::{Map, Value};
 use super::endpoint::Endpoint;
 use super::{OpenAi, transport};
 use crate::secret::Secret;
+use crate::tokens::{known_counter, known_window};
 
 const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// No conversation worth the name fits into less.
+const WINDOW_MIN: u64 = 256;
 /// Message fields that providers are known to want back: the thoughts of DeepSeek, those that
 /// OpenRouter relays, and the signatures of Google's.
 const SEND_BACK: [&str; 3] = ["reasoning_content", "reasoning_details", "extra_content"];
@@ -42,6 +45,7 @@ pub struct OpenAiBuilder {
     stream: bool,
     temperature: Option<f64>,
     max_output_tokens: Option<u32>,
+    context_window: Option<Tokens>,
     price: Price,
     resilience: ResiliencePolicy,
     idle_timeout: Duration,
@@ -106,6 +110,7 @@ impl OpenAiBuilder {
             stream: true,
             temperature: None,
             max_output_tokens: None,
+            context_window: None,
             price: Price::default(),
             resilience: ResiliencePolicy::for_model(),
             idle_timeout: IDLE_TIMEOUT,
@@ -163,6 +168,14 @@ impl OpenAiBuilder {
     #[must_use]
     pub fn max_output_tokens(mut self, tokens: u32) -> Self {
         self.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// The most tokens that a request and its reply may have together; by the model's name, where
+    /// that is known, unless set. A run keeps its conversation below this.
+    #[must_use]
+    pub fn context_window(mut self, tokens: Tokens) -> Self {
+        self.context_window = Some(tokens);
         self
     }
 
@@ -226,6 +239,8 @@ impl OpenAiBuilder {
         let service = tower::service_fn(move |request| transport::exchange(http.clone(), request, stream));
         let endpoint = Endpoint::new(base_url.as_str().trim_end_matches('/').to_owned(), headers);
         let spec = ModelSpec {
+            context_window: self.context_window.or_else(|| known_window(&self.model)),
+            counter: known_counter(&self.model),
             name: self.model,
             provider: self.provider,
             price: self.price,
@@ -293,6 +308,9 @@ impl OpenAiBuilder {
         }
         if self.idle_timeout.is_zero() {
             return out_of_range("idle_timeout", "0s".to_owned(), "a positive length, like 30 s");
+        }
+        if let Some(Tokens(window @ ..WINDOW_MIN)) = self.context_window {
+            return out_of_range("context_window", window.to_string(), "256 or more");
         }
         let mut settings = self.body.clone();
         if let Some(temperature) = self.temperature {

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use async_openai::error::OpenAIError;
-use dauntless_contract::{Bucket, EffectState, Failure, FailureCode};
+use dauntless_contract::{Bucket, EffectState, Failure, FailureCode, Overflow, Tokens};
 
 use super::transport::ProviderError;
 use crate::secret::Secret;
@@ -28,6 +28,7 @@ pub(super) fn classify(status: u16, error: &WireError, has_retry_after: bool) ->
         return code;
     }
     match status {
+        400 | 422 if is_unnamed(error) && speaks_of_length(error) => FailureCode::TooLarge,
         400 | 422 => FailureCode::InvalidArguments,
         401 => FailureCode::Unauthenticated,
         402 => FailureCode::QuotaExhausted,
@@ -56,9 +57,11 @@ fn named_code(name: &str) -> Option<FailureCode> {
         | "quota_exceeded"
         | "exceeded_current_quota_error"
         | "rate_limit_daily" => FailureCode::QuotaExhausted,
-        "context_length_exceeded" | "exceed_context_size_error" | "request_too_large" => {
-            FailureCode::TooLarge
-        }
+        "context_length_exceeded"
+        | "exceed_context_size_error"
+        | "context_window_exceeded"
+        | "string_above_max_length"
+        | "request_too_large" => FailureCode::TooLarge,
         "rate_limit_exceeded"
         | "rate_limit_reached"
         | "rate_limit_error"
@@ -81,8 +84,33 @@ const QUOTA_PHRASES: [&str; 4] =
     ["monthly usage limit", "billing cycle", "exceeded your current quota", "insufficient balance"];
 
 fn speaks_of_quota(error: &WireError) -> bool {
+    speaks_of(error, &QUOTA_PHRASES)
+}
+
+/// Phrases of providers that refuse an overlong conversation and name it no more than a bad request.
+const LENGTH_PHRASES: [&str; 6] = [
+    "maximum context length",
+    "contextwindowexceedederror",
+    "prompt is too long",
+    "input token count",
+    "exceeds the context window",
+    "exceeds the available context size",
+];
+
+fn speaks_of_length(error: &WireError) -> bool {
+    speaks_of(error, &LENGTH_PHRASES)
+}
+
+/// Whether the provider's names say no more than the status does.
+fn is_unnamed(error: &WireError) -> bool {
+    const BAD_REQUEST: [&str; 5] =
+        ["invalid_request_error", "badrequesterror", "bad_request", "invalid_argument", "badrequest"];
+    error.names().all(|name| BAD_REQUEST.contains(&name.to_ascii_lowercase().as_str()))
+}
+
+fn speaks_of(error: &WireError, phrases: &[&str]) -> bool {
     let words = error.message.as_deref().unwrap_or_default().to_ascii_lowercase();
-    QUOTA_PHRASES.iter().any(|phrase| words.contains(phrase))
+    phrases.iter().any(|phrase| words.contains(phrase))
 }
 
 /// Words failures for one model.
@@ -199,7 +227,11 @@ impl Reporter<'_> {
             let words = self.masked(words, WORDS_BYTES_MAX);
             text.push_str(&format!(" The provider says: \"{words}\""));
         }
-        let failure = Failure::new(code, text);
+        let mut failure = Failure::new(code, text);
+        if code == FailureCode::TooLarge && (error.prompt_tokens, error.window) != (None, None) {
+            let (sent, window) = (error.prompt_tokens.map(Tokens), error.window.map(Tokens));
+            failure = failure.overflow(Overflow { sent, window });
+        }
         if hint.is_empty() { failure } else { failure.hint(hint) }
     }
 
