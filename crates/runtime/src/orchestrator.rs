@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dauntless_contract::{
     CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
-    Progress, Recorded, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput,
-    ToolSpec,
+    Progress, Recorded, RequestPurpose, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
+    ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::CallEnd;
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
@@ -107,6 +107,7 @@ impl<K> Asker<K> {
 pub(crate) struct ModelAsked {
     turn: u32,
     model: u32,
+    purpose: RequestPurpose,
 }
 
 /// Which tool call of a run, and the fallback it went to, if it did.
@@ -149,6 +150,8 @@ pub(crate) struct RunShell {
     calls: BTreeMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
     timers: Vec<AbortHandle>,
     span: Span,
+    /// The turn that `turn_span` is of.
+    turn: u32,
     turn_span: Span,
 }
 
@@ -195,6 +198,7 @@ impl Actor for OrchestratorActor {
             model: None,
             calls: BTreeMap::new(),
             timers: Vec::new(),
+            turn: 0,
             turn_span: span.clone(),
             span,
         })
@@ -227,12 +231,22 @@ impl RunShell {
     fn event(&mut self, msg: RunMsg) -> Option<RunEvent> {
         Some(match msg {
             RunMsg::Start => self.start.take()?,
-            RunMsg::ModelEnded { asked: ModelAsked { turn, model }, end } => {
+            RunMsg::ModelEnded { asked: ModelAsked { turn, model, purpose }, end } => {
                 self.model = None;
                 let attempts = end.attempts;
-                match end.result {
-                    Ok(reply) => RunEvent::ModelReplied { turn, model, reply, attempts },
-                    Err(failure) => RunEvent::ModelFailed { turn, model, failure, attempts },
+                match (purpose, end.result) {
+                    (RequestPurpose::Turn, Ok(reply)) => {
+                        RunEvent::ModelReplied { turn, model, reply, attempts }
+                    }
+                    (RequestPurpose::Turn, Err(failure)) => {
+                        RunEvent::ModelFailed { turn, model, failure, attempts }
+                    }
+                    (RequestPurpose::Summary, Ok(reply)) => {
+                        RunEvent::SummaryReplied { turn, model, reply, attempts }
+                    }
+                    (RequestPurpose::Summary, Err(failure)) => {
+                        RunEvent::SummaryFailed { turn, model, failure, attempts }
+                    }
                 }
             }
             RunMsg::CallEnded { asked: CallAsked { call, by }, end } => {
@@ -265,8 +279,13 @@ impl RunShell {
 
     fn apply(&mut self, now: Timestamp, effect: RunEffect) {
         match effect {
-            RunEffect::CallModel { turn, model, offer, deadline } => {
-                self.call_model(now, ModelAsked { turn, model }, &offer, deadline);
+            RunEffect::CallModel { turn, model, offer, built_in, deadline } => {
+                let history = Arc::clone(self.machine.history());
+                let request = ModelRequest::new(history, self.on_offer(&offer, built_in));
+                self.call_model(now, turn, model, request, deadline);
+            }
+            RunEffect::Summarise { turn, model, history, deadline } => {
+                self.call_model(now, turn, model, ModelRequest::summary(history), deadline);
             }
             RunEffect::Dispatch { call, asked, tool, arguments, deadline } => {
                 let by = (asked != tool).then(|| Arc::clone(&tool));
@@ -303,23 +322,37 @@ impl RunShell {
         }
     }
 
-    fn call_model(&mut self, now: Timestamp, asked: ModelAsked, offer: &Offer, deadline: Timestamp) {
-        let ModelAsked { turn, model } = asked;
-        if model == 0 {
+    fn on_offer(&self, offer: &Offer, built_in: Vec<Arc<ToolSpec>>) -> Arc<[Arc<ToolSpec>]> {
+        let all = self.crew.spec.toolbox.offered();
+        match offer {
+            Offer::All if built_in.is_empty() => Arc::clone(all),
+            Offer::All => all.iter().cloned().chain(built_in).collect(),
+            Offer::Without(out) => {
+                let left = all.iter().filter(|spec| !out.contains(&spec.name)).cloned();
+                left.chain(built_in).collect()
+            }
+            Offer::Nothing => Arc::clone(&self.crew.nothing),
+        }
+    }
+
+    fn call_model(
+        &mut self,
+        now: Timestamp,
+        turn: u32,
+        number: u32,
+        request: ModelRequest,
+        deadline: Timestamp,
+    ) {
+        let asked = ModelAsked { turn, model: number, purpose: request.purpose };
+        if self.turn != turn {
+            self.turn = turn;
             self.turn_span = telemetry::turn_span(&self.span, turn);
         }
-        let all = self.crew.spec.toolbox.offered();
-        let tools = match offer {
-            Offer::All => Arc::clone(all),
-            Offer::Without(out) => all.iter().filter(|spec| !out.contains(&spec.name)).cloned().collect(),
-            Offer::Nothing => Arc::clone(&self.crew.nothing),
-        };
-        let number = usize::try_from(model).unwrap_or(usize::MAX);
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
         let Some(model) = self.crew.models.get(number).cloned() else {
             // The machine asks for no model that the crew was not built with.
             return;
         };
-        let request = ModelRequest::new(Arc::clone(self.machine.history()), tools);
         let job = Job {
             request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
             deadline,

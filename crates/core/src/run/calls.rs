@@ -52,10 +52,11 @@ impl RunMachine {
         slots: &mut Slots,
         effects: &mut Vec<RunEffect>,
     ) -> Option<StopReason> {
-        let (call, fingerprint, verdict) = match self.spec.toolbox.admit(raw, cut) {
-            Admission::Run { call, spec, fingerprint, repairs: _ } => (call, fingerprint, Ok(spec)),
-            Admission::Answered { call, failure, fingerprint } => (call, fingerprint, Err(failure)),
-        };
+        let (call, fingerprint, verdict) =
+            match self.context.gate(&raw.name, &self.spec.toolbox).admit(raw, cut) {
+                Admission::Run { call, spec, fingerprint, repairs: _ } => (call, fingerprint, Ok(spec)),
+                Admission::Answered { call, failure, fingerprint } => (call, fingerprint, Err(failure)),
+            };
         let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
         let shown = self.spec.redactor.text(&preview(raw)).into_owned();
         let asked = Progress::CallAsked {
@@ -77,6 +78,15 @@ impl RunMachine {
             (GuardVerdict::Run, Err(failure)) => (failure, None),
             (GuardVerdict::Run, Ok(_)) if over_limit => (over_call_limit(self.limits.tool_calls), None),
             (GuardVerdict::Run, Ok(spec)) => {
+                match self.answer_itself(&call, &fingerprint, &spec, slots, effects) {
+                    Some(Ok(())) => return None,
+                    Some(Err(failure)) => {
+                        self.guard.failed(&fingerprint, failure.code);
+                        self.refuse(call, fingerprint, &failure, slots, effects);
+                        return None;
+                    }
+                    None => {}
+                }
                 let call = slots.push(call, fingerprint, SlotState::Running(Running::new(spec)));
                 let asked = Arc::clone(&tool);
                 let deadline = self.deadline();
@@ -268,7 +278,7 @@ impl RunMachine {
         let (observation, failure, terminal) = match verdict {
             CallVerdict::Succeeded(output) => {
                 self.guard.succeeded(&slot.fingerprint, &output, asked.polling);
-                (observation::success(&output, by), None, None)
+                (self.observe(key, &output, by), None, None)
             }
             CallVerdict::Failed(failure) => {
                 self.guard.failed(&slot.fingerprint, failure.code);

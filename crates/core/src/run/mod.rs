@@ -5,11 +5,12 @@
 //! retried (that is [`crate::resilience`]) or where the model lives.
 //!
 //! ```text
-//! Created ─► Asking ─► Calling ─► Asking ─► … ─► Ended
-//!               │          └─► Settling ──────────►│
-//!               └────────────────────────────────►│
+//! Created ─► (Summarising ─►) Asking ─► Calling ─► … ─► Ended
+//!                                │         └─► Settling ──►│
+//!                                └────────────────────────►│
 //! ```
 
+mod asking;
 mod calls;
 mod fallback;
 mod nudge;
@@ -21,13 +22,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    AgentSpec, CallKey, Failure, History, Json, LimitKind, ModelSpec, Outcome, Progress, RunEvent, RunId,
-    RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
+    AgentSpec, CallKey, Failure, FailureCode, History, Json, LimitKind, ModelSpec, Outcome, Progress,
+    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
 };
 
+use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+use asking::Summarising;
 pub use fallback::ModelFallback;
 use nudge::Unproductive;
 use slots::Slots;
@@ -60,6 +63,19 @@ pub enum RunEffect {
         model: u32,
         /// The tools to offer.
         offer: Offer,
+        /// Tools that the machine answers itself, to offer beside them.
+        built_in: Vec<Arc<ToolSpec>>,
+        /// When the answer must be there.
+        deadline: Timestamp,
+    },
+    /// Ask the model for a summary, without tools.
+    Summarise {
+        /// The turn that waits for it; the answer names it.
+        turn: u32,
+        /// Which of the agent's models; the answer names it.
+        model: u32,
+        /// The conversation to send.
+        history: Arc<History>,
         /// When the answer must be there.
         deadline: Timestamp,
     },
@@ -127,6 +143,7 @@ pub enum CancelReach {
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     Created,
+    Summarising(Summarising),
     Asking { turn: u32, model: u32, purpose: Purpose },
     Calling(Slots),
     Settling { slots: Slots, reason: StopReason, explanation: Option<Arc<str>> },
@@ -152,6 +169,7 @@ pub struct RunMachine {
     guard: LoopGuard,
     unproductive: Unproductive,
     withdrawn: Withdrawn,
+    context: Context,
     phase: Phase,
 }
 
@@ -168,6 +186,7 @@ impl PartialEq for RunMachine {
             && self.guard == other.guard
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
+            && self.context == other.context
             && self.phase == other.phase
     }
 }
@@ -186,6 +205,7 @@ impl RunMachine {
             guard: LoopGuard::default(),
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
+            context: Context::default(),
             phase: Phase::Created,
         }
     }
@@ -204,6 +224,7 @@ impl RunMachine {
                 RunEvent::ModelReplied { turn: of, model: from, reply, attempts },
             ) if (turn, model) == (of, from) => {
                 self.totals.model_attempts += attempts;
+                self.context.replied(model, reply.usage);
                 self.replied(now, model, purpose, reply, &mut effects)
             }
             (
@@ -213,8 +234,23 @@ impl RunMachine {
                 self.totals.model_attempts += attempts;
                 match self.fallback_for(model, &failure) {
                     Some(next) => self.ask_fallback(now, next, purpose, (&failure, attempts), &mut effects),
+                    None if failure.code == FailureCode::TooLarge => {
+                        self.too_large(now, model, purpose, (failure, attempts), &mut effects)
+                    }
                     None => self.model_failed(now, purpose, failure, attempts, &mut effects),
                 }
+            }
+            (Phase::Summarising(waiting), RunEvent::SummaryReplied { turn, model, reply, attempts })
+                if waiting.is_for(turn, model) =>
+            {
+                self.totals.model_attempts += attempts;
+                self.summary_replied(now, waiting, reply, &mut effects)
+            }
+            (Phase::Summarising(waiting), RunEvent::SummaryFailed { turn, model, failure: _, attempts })
+                if waiting.is_for(turn, model) =>
+            {
+                self.totals.model_attempts += attempts;
+                self.summarised(now, waiting, None, &mut effects)
             }
             (Phase::Calling(slots), RunEvent::CallEnded { call, record }) => {
                 self.call_ended(now, slots, call, record, &mut effects)
@@ -234,6 +270,7 @@ impl RunMachine {
             }
             (
                 phase @ (Phase::Created
+                | Phase::Summarising(_)
                 | Phase::Asking { .. }
                 | Phase::Calling(_)
                 | Phase::Settling { .. }
@@ -241,6 +278,8 @@ impl RunMachine {
                 RunEvent::RunStarted { .. }
                 | RunEvent::ModelReplied { .. }
                 | RunEvent::ModelFailed { .. }
+                | RunEvent::SummaryReplied { .. }
+                | RunEvent::SummaryFailed { .. }
                 | RunEvent::CallEnded { .. }
                 | RunEvent::TimerFired { timer: RunTimer::Settle },
             ) => phase,
@@ -254,7 +293,11 @@ impl RunMachine {
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match phase {
             Phase::Ended(outcome) => Phase::Ended(outcome),
-            Phase::Created | Phase::Asking { .. } | Phase::Calling(_) | Phase::Settling { .. } => {
+            Phase::Created
+            | Phase::Summarising(_)
+            | Phase::Asking { .. }
+            | Phase::Calling(_)
+            | Phase::Settling { .. } => {
                 let reason = StopReason::Internal { code: code.into() };
                 self.end(now, reason, Some(explanation.into()), None, &mut effects)
             }
@@ -276,7 +319,11 @@ impl RunMachine {
     pub const fn outcome(&self) -> Option<&Outcome> {
         match &self.phase {
             Phase::Ended(outcome) => Some(outcome),
-            Phase::Created | Phase::Asking { .. } | Phase::Calling(_) | Phase::Settling { .. } => None,
+            Phase::Created
+            | Phase::Summarising(_)
+            | Phase::Asking { .. }
+            | Phase::Calling(_)
+            | Phase::Settling { .. } => None,
         }
     }
 
@@ -335,27 +382,9 @@ impl RunMachine {
     fn ask(&mut self, now: Timestamp, purpose: Purpose, effects: &mut Vec<RunEffect>) -> Phase {
         self.turn += 1;
         self.totals.turns += 1;
+        self.context.turn_started();
         effects.push(RunEffect::Report(Progress::TurnStarted { turn: self.turn }));
         self.ask_model(now, 0, purpose, effects)
-    }
-
-    fn ask_model(
-        &mut self,
-        now: Timestamp,
-        model: u32,
-        purpose: Purpose,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        let turn = self.turn;
-        let offer = match purpose {
-            Purpose::LastWords(_) => Offer::Nothing,
-            Purpose::Work => match self.withdrawn.names(now) {
-                names if names.is_empty() => Offer::All,
-                names => Offer::Without(names),
-            },
-        };
-        effects.push(RunEffect::CallModel { turn, model, offer, deadline: self.deadline() });
-        Phase::Asking { turn, model, purpose }
     }
 
     /// The model to ask when `model` failed like this, if there is one.
@@ -417,7 +446,7 @@ impl RunMachine {
     ) -> Phase {
         match phase {
             Phase::Created => self.end(now, reason, None, None, effects),
-            Phase::Asking { turn, model: _, purpose: _ } => {
+            Phase::Summarising(Summarising { turn, .. }) | Phase::Asking { turn, model: _, purpose: _ } => {
                 effects.push(RunEffect::CancelModel { turn });
                 let text = self.history.last_assistant_text().cloned();
                 self.end(now, reason, None, text, effects)

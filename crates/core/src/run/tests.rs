@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod context;
 mod fallbacks;
 mod properties;
 mod withdrawal;
@@ -20,6 +21,7 @@ struct Scene {
     model: u32,
     by: BTreeMap<CallKey, Arc<str>>,
     out_for: Option<Duration>,
+    summary: Option<Arc<History>>,
     seen: Vec<String>,
     events: Vec<(Timestamp, RunEvent)>,
 }
@@ -71,6 +73,10 @@ impl Scene {
     }
 
     fn with(limits: RunLimits, on_panic: PanicPolicy) -> Self {
+        Self::changed(limits, on_panic, |_| {})
+    }
+
+    fn changed(limits: RunLimits, on_panic: PanicPolicy, change: impl FnOnce(&mut RunSpec)) -> Self {
         let model = ModelSpec {
             name: "m".into(),
             provider: "test".into(),
@@ -82,7 +88,7 @@ impl Scene {
         };
         let second = ModelSpec { name: "m2".into(), price: Price::default(), ..model.clone() };
         let third = ModelSpec { name: "m3".into(), ..second.clone() };
-        let spec = RunSpec {
+        let mut spec = RunSpec {
             agent: AgentSpec { name: "a".into(), instructions: "Be good.".into(), on_panic },
             toolbox: TOOLBOX.clone(),
             fallbacks: vec![
@@ -92,6 +98,7 @@ impl Scene {
             model: Arc::new(model),
             redactor: REDACTOR.clone(),
         };
+        change(&mut spec);
         let machine = RunMachine::new(RunId::from_u128(1), Arc::new(spec));
         let mut scene = Self {
             machine,
@@ -100,6 +107,7 @@ impl Scene {
             model: 0,
             by: BTreeMap::new(),
             out_for: None,
+            summary: None,
             seen: Vec::new(),
             events: Vec::new(),
         };
@@ -117,10 +125,17 @@ impl Scene {
 
     fn note(&mut self, effect: &RunEffect) {
         let line = match effect {
-            RunEffect::CallModel { turn, model, offer, .. } => {
+            RunEffect::CallModel { turn, model, offer, built_in, .. } => {
                 (self.turn, self.model) = (*turn, *model);
                 let model = if *model == 0 { String::new() } else { format!(" model {model}") };
-                format!("ask {turn} {offer:?}{model}")
+                let built_in: String = built_in.iter().map(|spec| format!(" +{}", spec.name)).collect();
+                format!("ask {turn} {offer:?}{built_in}{model}")
+            }
+            RunEffect::Summarise { turn, model, history, .. } => {
+                (self.turn, self.model) = (*turn, *model);
+                assert!(history.messages().len() == 2, "a task and the text of the rounds");
+                self.summary = Some(Arc::clone(history));
+                format!("summarise {turn}")
             }
             RunEffect::Dispatch { call, asked, tool, arguments, .. } if asked == tool => {
                 format!("run {call} {tool} {arguments}")
@@ -133,6 +148,10 @@ impl Scene {
             RunEffect::CancelModel { turn } => format!("cancel model {turn}"),
             RunEffect::StartTimer { timer, at } => format!("timer {timer:?} {at:?}"),
             RunEffect::Report(Progress::Nudged { text, .. }) => format!("nudge {text}"),
+            RunEffect::Report(Progress::ContextTrimmed { trim, before, after, .. }) => {
+                assert!(after < before, "{before} to {after}");
+                format!("trim {trim:?}")
+            }
             RunEffect::Report(Progress::RunEnded { outcome }) => {
                 let text = outcome.text.as_deref().map_or_else(String::new, |text| format!(" `{text}`"));
                 format!("end {}{text}", outcome.reason)
