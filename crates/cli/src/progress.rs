@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{CallKey, FailureCode, Progress, StoppedBy};
+use dauntless_contract::{CallKey, FailureCode, Progress, StoppedBy, Trim};
 
 use crate::output::one_line;
 
@@ -110,6 +110,15 @@ impl Story {
                 self.asking = None;
                 let what = one_line(text, MESSAGE_CHARS_MAX);
                 Some(note(&format!("nudge after turn {turn}"), what, Tone::Busy))
+            }
+            Progress::ContextTrimmed { turn, trim, before, after } => {
+                let how = match trim {
+                    Trim::Shortened { observations } => format!("results shortened: {observations}"),
+                    Trim::Summarised { rounds } => format!("rounds summarised: {rounds}"),
+                    Trim::Dropped { rounds } => format!("rounds left out without a summary: {rounds}"),
+                };
+                let what = format!("{how}; {} to {after}", before.0);
+                Some(note(&format!("context, turn {turn}"), what, Tone::Busy))
             }
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))

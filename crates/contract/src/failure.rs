@@ -5,12 +5,13 @@
 //! so that `?` in a tool can turn any error into one.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Json, Tokens};
+use crate::Json;
 
 /// What kind of failure it is. Stable and machine-readable; the name is what the model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -230,15 +231,6 @@ fn str_is_empty(text: &Arc<str>) -> bool {
     text.is_empty()
 }
 
-/// A request that does not fit a model's context window, in the provider's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Overflow {
-    /// The tokens of the request.
-    pub sent: Option<Tokens>,
-    /// The tokens that the window holds.
-    pub window: Option<Tokens>,
-}
-
 /// What went wrong with a tool or model call.
 ///
 /// `message`, `hint`, `details` and `candidates` are for the model, so they must not hold raw
@@ -266,9 +258,9 @@ pub struct Failure {
     /// A part of the schema or an example that helps to write a call that works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
-    /// How far a conversation is too long for a model, where the provider says.
+    /// The tokens that a model's context window holds, where the provider refused more and said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overflow: Option<Overflow>,
+    pub window: Option<NonZeroU32>,
     /// The raw cause, for the operator's log only. Never serialised, never shown to the model.
     #[serde(skip)]
     pub source: Option<Arc<str>>,
@@ -355,7 +347,7 @@ impl Failure {
             retry_after: None,
             effect,
             schema: None,
-            overflow: None,
+            window: None,
             source: None,
         }
     }
@@ -422,10 +414,10 @@ impl Failure {
         self
     }
 
-    /// Says how far the conversation is too long.
+    /// Says how many tokens the model's context window holds.
     #[must_use]
-    pub const fn overflow(mut self, overflow: Overflow) -> Self {
-        self.overflow = Some(overflow);
+    pub const fn window(mut self, tokens: NonZeroU32) -> Self {
+        self.window = Some(tokens);
         self
     }
 

@@ -26,7 +26,7 @@ pub use agent::{AgentSpec, PanicPolicy};
 pub use clock::{Clock, Timestamp};
 pub use count::{CountTokens, TokenCounter};
 pub use event::{CallRecord, CallVerdict, RunEvent, RunTimer};
-pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem, Overflow};
+pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
 pub use history::{History, Message, Observation, Round};
 pub use id::{CallKey, RunId};
 pub use journal::{AppendError, CreateError, Fence, Journal, NewRun, ReadError, Recorded, Seq};

@@ -130,18 +130,8 @@ impl Redactor {
 
     /// A failure without secrets in any of its texts, the operator's cause included.
     pub fn failure(&self, failure: Failure) -> Failure {
-        let Failure {
-            code,
-            message,
-            hint,
-            details,
-            candidates,
-            retry_after,
-            effect,
-            schema,
-            overflow,
-            source,
-        } = failure;
+        let Failure { code, message, hint, details, candidates, retry_after, effect, schema, window, source } =
+            failure;
         let problem = |FieldProblem { path, expected, got }: FieldProblem| FieldProblem {
             path: self.shared(path),
             expected: self.shared(expected),
@@ -156,7 +146,7 @@ impl Redactor {
             retry_after,
             effect,
             schema: schema.and_then(|schema| self.json(schema)),
-            overflow,
+            window,
             source: source.map(|source| self.shared(source)),
         }
     }

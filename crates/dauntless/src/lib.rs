@@ -54,11 +54,11 @@ pub use dauntless_contract::{
     Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock, CountTokens, Counters, CreateError,
     DependencyKind, Effect, EffectState, Failure, FailureCode, Fence, FieldProblem, Finish, History, Journal,
     Json, LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled,
-    NewRun, NotJson, Observation, OnExhausted, Outcome, Overflow, PanicPolicy, PastFailure, Price, Progress,
-    RawCall, ReadError, Recorded, RequestPurpose, ResiliencePolicy, RetryPolicy, Round, RunEvent, RunId,
-    RunLimits, RunTimer, RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink, Timestamp,
-    TokenCounter, Tokens, Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec,
-    ToolSpecError, ToolStatus, Trim, Usage,
+    NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, RawCall,
+    ReadError, Recorded, RequestPurpose, ResiliencePolicy, RetryPolicy, Round, RunEvent, RunId, RunLimits,
+    RunTimer, RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens,
+    Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim,
+    Usage,
 };
 pub use dauntless_journal::Memory;
 pub use dauntless_macros::tool;

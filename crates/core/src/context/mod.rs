@@ -31,6 +31,9 @@ const REPLY_TOKENS_MAX: u64 = 4096;
 /// Reported sizes below this say more about the provider's own additions than about our counting.
 const TELLING_TOKENS: u64 = 512;
 
+/// Most tokens of a model for a thousand of ours that are believed.
+const RATIO_MAX: u64 = 4000;
+
 /// The size of a conversation, what is known of the models it goes to, and what was kept of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Context {
@@ -164,7 +167,7 @@ impl Context {
         let prompt = usage.map_or(0, |usage| usage.prompt.0);
         if self.asked >= TELLING_TOKENS && prompt > 0 {
             // Within reason: some count only what their cache did not know, some count all turns.
-            let ratio = ratio_milli(prompt, self.asked).clamp(500, 4000);
+            let ratio = ratio_milli(prompt, self.asked).clamp(500, RATIO_MAX);
             self.models.entry(model).or_default().ratio_milli = ratio;
         }
     }
@@ -181,15 +184,13 @@ impl Context {
         attempts: u32,
     ) -> Result<(), u32> {
         let known = self.models.entry(model).or_default();
-        let (sent, told) = failure.overflow.map_or((None, None), |said| (said.sent, said.window));
-        if let Some(Tokens(sent)) = sent {
-            known.ratio_milli = ratio_milli(sent, self.asked).clamp(250, 8000);
+        let told = failure.window.map(|tokens| u64::from(tokens.get()));
+        if let Some(window) = told {
+            // It was more than the window, in their tokens.
+            known.ratio_milli = ratio_milli(window, self.asked).min(RATIO_MAX).max(known.ratio_milli);
         }
         let felt = self.asked * known.ratio_milli / 1000 * 9 / 10;
-        let window = match told {
-            Some(Tokens(window)) => window,
-            None => declared.map_or(felt, |declared| felt.min(declared.0)),
-        };
+        let window = told.unwrap_or_else(|| declared.map_or(felt, |declared| felt.min(declared.0)));
         known.window = Some(known.window.map_or(window, |known| known.min(window)));
         let (times, before) = self.refusal(model).map_or((0, 0), |refused| (refused.times, refused.attempts));
         let (times, attempts) = (times + 1, before + attempts);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use dauntless_contract::{CallKey, Failure};
 
-use crate::excerpt::{head, listed};
+use crate::excerpt::{head, listed, tail};
 
 /// Most results that a run keeps.
 pub(super) const KEPT_MAX: usize = 256;
@@ -87,12 +87,10 @@ impl Results {
             ))
             .hint(format!("Give a `from` below {whole}, and a `to` above `from` or none.")));
         }
-        let start = text.floor_char_boundary(from);
-        let end = match text.floor_char_boundary(to.min(start + READ_BYTES_MAX)) {
-            end if end > start => end,
-            // One character, though more than was asked for, so that reading gets on.
-            _ => text.ceil_char_boundary(start + 1),
-        };
+        let start = head(text, from).len();
+        // One character at least, though more than was asked for, so that reading gets on.
+        let first = tail(text, whole - start).chars().next().map_or(0, char::len_utf8);
+        let end = head(text, to.min(start + READ_BYTES_MAX)).len().max(start + first);
         let shown = text.get(start..end).unwrap_or_default();
         let more = match whole - end {
             0 => "This is the end of it.".to_owned(),

@@ -262,8 +262,7 @@ fn one_reading_is_bounded_and_says_where_to_go_on() {
 
 #[test]
 fn a_fallback_with_a_smaller_window_has_its_own_room() {
-    let mut context = Context::default();
-    context.total = 3000;
+    let mut context = Context { total: 3000, ..Context::default() };
     let (large, small) = (model(100_000), model(2000));
     assert!(context.room(0, &large, 0).unwrap().limit > 90_000);
     assert!(context.room(1, &small, 0).unwrap().limit < 2000);

@@ -72,7 +72,8 @@ impl Context {
         let blocks: Vec<Range<usize>> = history.blocks().collect();
         let rounds: Vec<&Range<usize>> = blocks.iter().filter(|block| block.len() > 1).collect();
         let newest = rounds.last().copied().or(blocks.last()).map_or(0, |block| block.start);
-        let recent = rounds.iter().rev().take(RECENT_ROUNDS).last().map_or(0, |round| round.start);
+        let recent =
+            rounds.iter().rev().nth(RECENT_ROUNDS - 1).or(rounds.first()).map_or(0, |round| round.start);
 
         let before = self.total;
         let history = Arc::make_mut(history);

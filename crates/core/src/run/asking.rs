@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, Failure, LimitKind, Observation, Progress, Timestamp, ToolCall, ToolOutput, ToolSpec,
+    CallKey, Failure, FailureCode, LimitKind, Observation, Progress, Timestamp, ToolCall, ToolOutput,
+    ToolSpec,
 };
 
 use super::slots::{Cut, SlotState, Slots};
@@ -112,9 +113,27 @@ impl RunMachine {
         self.ask_model(now, model, purpose, effects)
     }
 
+    /// The model failed: the next one is asked, or the same with less, or the run ends.
+    pub(super) fn model_gave_up(
+        &mut self,
+        now: Timestamp,
+        model: u32,
+        purpose: Purpose,
+        (failure, attempts): (Failure, u32),
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        match (self.fallback_for(model, &failure), failure.code) {
+            (Some(next), _) => self.ask_fallback(now, next, purpose, (&failure, attempts), effects),
+            (None, FailureCode::TooLarge) => {
+                self.too_large(now, model, purpose, (failure, attempts), effects)
+            }
+            (None, _) => self.model_failed(now, purpose, failure, attempts, effects),
+        }
+    }
+
     /// The provider refused the conversation as too large: it is made smaller and sent again, a few
     /// times at most.
-    pub(super) fn too_large(
+    fn too_large(
         &mut self,
         now: Timestamp,
         model: u32,

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    AgentSpec, CallKey, Failure, FailureCode, History, Json, LimitKind, ModelSpec, Outcome, Progress,
-    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
+    AgentSpec, CallKey, Failure, History, Json, LimitKind, ModelSpec, Outcome, Progress, RunEvent, RunId,
+    RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
 };
 
 use crate::context::Context;
@@ -232,13 +232,7 @@ impl RunMachine {
                 RunEvent::ModelFailed { turn: of, model: from, failure, attempts },
             ) if (turn, model) == (of, from) => {
                 self.totals.model_attempts += attempts;
-                match self.fallback_for(model, &failure) {
-                    Some(next) => self.ask_fallback(now, next, purpose, (&failure, attempts), &mut effects),
-                    None if failure.code == FailureCode::TooLarge => {
-                        self.too_large(now, model, purpose, (failure, attempts), &mut effects)
-                    }
-                    None => self.model_failed(now, purpose, failure, attempts, &mut effects),
-                }
+                self.model_gave_up(now, model, purpose, (failure, attempts), &mut effects)
             }
             (Phase::Summarising(waiting), RunEvent::SummaryReplied { turn, model, reply, attempts })
                 if waiting.is_for(turn, model) =>

@@ -2,10 +2,11 @@
 //! the words for people, and the raw cause for the operator's log, without secrets.
 
 use std::error::Error;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use async_openai::error::OpenAIError;
-use dauntless_contract::{Bucket, EffectState, Failure, FailureCode, Overflow, Tokens};
+use dauntless_contract::{Bucket, EffectState, Failure, FailureCode};
 
 use super::transport::ProviderError;
 use crate::secret::Secret;
@@ -228,9 +229,9 @@ impl Reporter<'_> {
             text.push_str(&format!(" The provider says: \"{words}\""));
         }
         let mut failure = Failure::new(code, text);
-        if code == FailureCode::TooLarge && (error.prompt_tokens, error.window) != (None, None) {
-            let (sent, window) = (error.prompt_tokens.map(Tokens), error.window.map(Tokens));
-            failure = failure.overflow(Overflow { sent, window });
+        let window = error.window.and_then(|tokens| u32::try_from(tokens).ok()).and_then(NonZeroU32::new);
+        if let (FailureCode::TooLarge, Some(tokens)) = (code, window) {
+            failure = failure.window(tokens);
         }
         if hint.is_empty() { failure } else { failure.hint(hint) }
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     EffectState, Failure, FailureCode, Finish, History, Json, Model, ModelCtx, ModelReply, ModelRequest,
-    Observation, Overflow, ResiliencePolicy, Round, RunId, TextSink, Timestamp, Tokens, ToolCall, ToolSpec,
+    Observation, ResiliencePolicy, Round, RunId, TextSink, Timestamp, ToolCall, ToolSpec,
 };
 use expect_test::expect;
 use serde_json::{Map, json};
@@ -317,8 +317,7 @@ async fn llama_cpp_says_too_large_in_its_own_way() {
     let failure = failure("400 Bad Request", &[], body).await;
     expect![[r#"too_large: The conversation is too long for model `m-1` (HTTP 400). The provider says: "request (5010 tokens) exceeds the available context size""#]]
         .assert_eq(&failure.to_string());
-    let overflow = Overflow { sent: Some(Tokens(5010)), window: Some(Tokens(2048)) };
-    assert_eq!(failure.overflow, Some(overflow));
+    assert_eq!(failure.window.map(std::num::NonZeroU32::get), Some(2048));
 }
 
 #[tokio::test]
@@ -342,7 +341,7 @@ async fn an_overflow_that_is_named_no_more_than_a_bad_request_is_known_by_its_wo
         ),
     ] {
         let failure = failure("400 Bad Request", &[], body).await;
-        assert_eq!((failure.code, failure.overflow), (code, None), "{body}");
+        assert_eq!((failure.code, failure.window), (code, None), "{body}");
     }
 }
 

@@ -47,7 +47,8 @@ impl CountTokens for Vocabulary {
         let mut rest = text;
         let mut count = 0;
         while !rest.is_empty() {
-            let end = rest.floor_char_boundary(PIECE_BYTES_MAX);
+            let fits = |end: &usize| rest.is_char_boundary(*end);
+            let end = (1..=rest.len().min(PIECE_BYTES_MAX)).rev().find(fits).unwrap_or(rest.len());
             let (piece, more) = rest.split_at(end);
             count += bpe.count_ordinary(piece);
             rest = more;

@@ -15,8 +15,6 @@ pub(crate) struct WireError {
     pub(crate) message: Option<String>,
     /// What the model wrote, where the provider could not read a tool call in it.
     pub(crate) failed_generation: Option<String>,
-    /// The tokens of an overlong request, where its length is said.
-    pub(crate) prompt_tokens: Option<u64>,
     /// The tokens that the model takes, where its window is said.
     pub(crate) window: Option<u64>,
 }
@@ -52,7 +50,6 @@ impl WireError {
             kind: fields.word("type").or(status),
             message: fields.text("message").or_else(|| fields.text("detail")),
             failed_generation: fields.text("failed_generation"),
-            prompt_tokens: fields.count("n_prompt_tokens"),
             window: fields.count("n_ctx"),
         }
     }

@@ -23,9 +23,10 @@ impl Scene {
         })
     }
 
-    fn overflows(&mut self, overflow: Option<Overflow>) -> &mut Self {
+    fn overflows(&mut self, window: Option<u32>) -> &mut Self {
         let (turn, model) = (self.turn, self.model);
-        let failure = Failure { overflow, ..Failure::too_large("The conversation is too long.") };
+        let window = window.and_then(std::num::NonZeroU32::new);
+        let failure = Failure { window, ..Failure::too_large("The conversation is too long.") };
         self.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 })
     }
 
@@ -298,7 +299,7 @@ fn a_run_that_reads_the_same_piece_again_and_again_is_stuck() {
 fn an_overflow_that_names_the_window_is_answered_with_what_fits_it() {
     let mut scene = Scene::unwindowed();
     scene.rounds(10, 4000);
-    scene.overflows(Some(Overflow { sent: Some(Tokens(11_000)), window: Some(Tokens(8000)) }));
+    scene.overflows(Some(8000));
     assert_eq!((scene.count("trim Shortened"), scene.count("ask 11 ")), (1, 2), "{:?}", scene.seen);
     assert!(scene.bytes() < 8000 * 4, "{}", scene.bytes());
     scene.rounds(20, 4000);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use dauntless_contract::{MicroUsd, ModelSpec, Price, ResiliencePolicy};
+use dauntless_contract::{MicroUsd, ModelSpec, Price, ResiliencePolicy, Tokens};
 
 use super::Resolver;
 use crate::config::document::join;
@@ -70,6 +70,12 @@ impl Resolver<'_, '_> {
                 ClientConfig::Scripted { script }
             }
         };
+        if let (Some(reply), Some(window)) = (file.max_output_tokens, file.context_window)
+            && reply >= window
+        {
+            let at = at("max_output_tokens");
+            self.document.wrong(&at, format!("less than the context_window, {window}"), None);
+        }
         let price = file.price.map(|price| Price {
             input_per_million: MicroUsd::from_usd(price.input_usd_per_million),
             output_per_million: MicroUsd::from_usd(price.output_usd_per_million),
@@ -79,6 +85,8 @@ impl Resolver<'_, '_> {
             provider: provider.into(),
             price: price.unwrap_or_default(),
             output_tokens_max: file.max_output_tokens,
+            context_window: file.context_window.map(|tokens| Tokens(tokens.into())),
+            counter: None,
             resilience,
         };
         let on = file.fallback_on.into_iter().map(Into::into).collect();
