@@ -22,7 +22,7 @@ use crate::toolbox::Toolbox;
 pub(crate) use measure::estimate;
 pub(crate) use results::ResultId;
 use results::Results;
-pub(crate) use trim::{Fit, Means, Plan, Trimmed};
+pub(crate) use trim::{Fit, Plan, Trimmed};
 
 /// How often in one turn a request that the provider refused as too large is made smaller.
 const OVERFLOWS_MAX: u32 = 4;
@@ -40,6 +40,8 @@ pub(crate) struct Context {
     /// One for each message of the history.
     entries: Vec<Entry>,
     total: u64,
+    /// What counts them, once the room gets scarce; they are estimated until then.
+    counter: Option<TokenCounter>,
     results: Results,
     models: BTreeMap<u32, Known>,
     /// What was refused in the turn under way.
@@ -97,8 +99,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// How small a conversation without tools is made once it must be: far enough below the limit that many turns
-    /// follow, which the provider's cache of the beginning serves, before the next trim.
+    /// How small a conversation without tools is made once it must be: far enough below the limit
+    /// that many turns follow, which the provider's cache of the beginning serves, before the next.
     const fn low_water(&self) -> u64 {
         self.limit.saturating_sub(self.tools) * 65 / 100
     }
@@ -112,17 +114,44 @@ impl Room {
 impl Context {
     /// Counts the messages that came since it was last asked. Their observations answer the calls
     /// of `turn`.
-    pub(crate) fn take_in(&mut self, history: &History, turn: u32, counter: Option<&TokenCounter>) {
+    pub(crate) fn take_in(&mut self, history: &History, turn: u32) {
         let mut index = 0;
         for message in history.messages().iter().skip(self.entries.len()) {
             let call = matches!(message, Message::Tool { .. }).then(|| {
                 index += 1;
                 CallKey { turn, index: index - 1 }
             });
-            let tokens = measure::message(message, counter);
+            let tokens = self.measure(message);
             self.total += tokens;
             self.entries.push(Entry { tokens, call });
         }
+    }
+
+    fn measure(&self, message: &Message) -> u64 {
+        measure::message(message, self.counter.as_ref())
+    }
+
+    /// Counts with the model's vocabulary from now on, if it is time: a vocabulary takes time to
+    /// load, and most conversations stay far below their window. Answers whether that has changed
+    /// the sizes.
+    pub(crate) fn sharpen(&mut self, history: &History, counter: Option<&TokenCounter>, room: Room) -> bool {
+        let Some(counter) = counter else { return false };
+        if self.counter.is_some() || self.total + room.tools <= room.limit / 3 {
+            return false;
+        }
+        self.counter = Some(counter.clone());
+        for (entry, message) in self.entries.iter_mut().zip(history.messages()) {
+            entry.tokens = measure::message(message, Some(counter));
+        }
+        self.total = self.entries.iter().map(|entry| entry.tokens).sum();
+        // What was learned was about the estimate.
+        for known in self.models.values_mut() {
+            known.ratio_milli = Known::default().ratio_milli;
+        }
+        if let Some(refused) = &mut self.refused {
+            refused.size = self.total + room.tools;
+        }
+        true
     }
 
     /// A new turn begins.
@@ -137,7 +166,7 @@ impl Context {
         let window = [felt, declared].into_iter().flatten().min();
         let by_window = window.map(|window| {
             let reply = model.output_tokens_max.map_or((window / 8).min(REPLY_TOKENS_MAX), u64::from);
-            (window - reply.min(window / 2)) * 1000 / ratio_milli
+            (window - reply.min(window / 2)).saturating_mul(1000) / ratio_milli
         });
         // What was refused is not tried again in this turn, whatever the numbers say.
         let by_refusal = self.refusal(number).map(|refused| refused.size * 9 / 10);

@@ -131,30 +131,29 @@ proptest! {
         works in any::<bool>(),
     ) {
         let toolbox = Toolbox::build(Vec::new()).0;
-        let means = Means { counter: None, toolbox: &toolbox };
         let mut history = Arc::new(history("Be good.", &pieces));
         let last = newest(&history);
         let mut context = Context::default();
-        context.take_in(&history, 1, None);
+        context.take_in(&history, 1);
         let room = context.room(0, &model(window), 100).unwrap();
         let mut requests = 0;
         loop {
-            let (fit, _) = context.fit(&mut history, room, means);
+            let (fit, _) = context.fit(&mut history, room, &toolbox);
             check(&history, "Be good.");
             let Fit::Summary { plan, request } = fit else { break };
             requests += 1;
             let mut sent = Context::default();
-            sent.take_in(&request, 0, None);
+            sent.take_in(&request, 0);
             prop_assert!(sent.total <= room.limit, "a summary of {} for {}", sent.total, room.limit);
             let text = works.then(|| "A sentence about it. ".repeat(2000));
-            context.replace(&mut history, plan, text.as_deref(), None, room);
+            context.replace(&mut history, plan, text.as_deref(), room);
         }
         check(&history, "Be good.");
         prop_assert!(requests <= 1, "{} summaries", requests);
         prop_assert_eq!(newest(&history), last);
         prop_assert!(context.total + 100 <= room.limit, "{} of {}", context.total, room.limit);
         let mut afresh = Context::default();
-        afresh.take_in(&history, 1, None);
+        afresh.take_in(&history, 1);
         prop_assert_eq!(afresh.total, context.total, "the sizes are those of the messages");
         prop_assert_eq!(afresh.entries.len(), context.entries.len());
     }
@@ -189,7 +188,7 @@ fn an_estimate_knows_alphabets() {
 }
 
 #[test]
-fn a_known_vocabulary_counts_in_place_of_the_estimate() {
+fn a_known_vocabulary_counts_once_the_room_gets_scarce() {
     #[derive(Debug)]
     struct Words;
     impl CountTokens for Words {
@@ -202,8 +201,15 @@ fn a_known_vocabulary_counts_in_place_of_the_estimate() {
     }
     let history = History::open(&"".into(), &"one two three".into());
     let mut context = Context::default();
-    context.take_in(&history, 0, Some(&TokenCounter::new(Words)));
+    context.take_in(&history, 0);
+    let (estimate, counter) = (context.total, TokenCounter::new(Words));
+    let large = context.room(0, &model(1000), 0).unwrap();
+    assert!(!context.sharpen(&history, Some(&counter), large) && context.total == estimate);
+    let small = context.room(0, &model(16), 0).unwrap();
+    assert!(!context.sharpen(&history, None, small));
+    assert!(context.sharpen(&history, Some(&counter), small));
     assert_eq!(context.total, 4 + 3);
+    assert!(!context.sharpen(&history, Some(&counter), small), "once");
 }
 
 #[test]
@@ -220,10 +226,10 @@ fn a_message_is_counted_once() {
     }
     let counter = TokenCounter::new(Counted::default());
     let mut history = History::open(&"".into(), &"go".into());
-    let mut context = Context::default();
+    let mut context = Context { counter: Some(counter.clone()), ..Context::default() };
     for turn in 1..=100 {
         history.round(round(turn, &[10]));
-        context.take_in(&history, 1, Some(&counter));
+        context.take_in(&history, 1);
     }
     assert_eq!(counter.count(""), 1 + 100 * 3, "goal; name, arguments and observation of each round");
 }

@@ -7,10 +7,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use dauntless_contract::{History, Message, TokenCounter, Tokens, Trim};
+use dauntless_contract::{History, Message, Tokens, Trim};
 
 use super::reader::READ_RESULT;
-use super::{Context, Room, measure, summary};
+use super::{Context, Room, summary};
 use crate::observation;
 use crate::toolbox::Toolbox;
 
@@ -50,20 +50,13 @@ pub(crate) struct Trimmed {
     pub(crate) after: Tokens,
 }
 
-/// Texts are counted and read back by these.
-#[derive(Clone, Copy)]
-pub(crate) struct Means<'a> {
-    pub(crate) counter: Option<&'a TokenCounter>,
-    pub(crate) toolbox: &'a Toolbox,
-}
-
 impl Context {
     /// Makes the conversation fit the room, as far as that goes without asking a model.
     pub(crate) fn fit(
         &mut self,
         history: &mut Arc<History>,
         room: Room,
-        means: Means<'_>,
+        toolbox: &Toolbox,
     ) -> (Fit, Option<Trimmed>) {
         if self.total + room.tools <= room.limit {
             return (Fit::Done, None);
@@ -77,9 +70,9 @@ impl Context {
 
         let before = self.total;
         let history = Arc::make_mut(history);
-        let mut shortened = self.shorten_old(history, recent, low_water, means);
+        let mut shortened = self.shorten_old(history, recent, low_water, toolbox);
         if let Some(newest) = rounds.last() {
-            shortened += self.shorten_newest(history, newest, room, means);
+            shortened += self.shorten_newest(history, newest, room, toolbox);
         }
         let trim = Trim::Shortened { observations: shortened };
         let trimmed = (shortened > 0).then(|| self.trimmed(trim, before, room));
@@ -100,7 +93,6 @@ impl Context {
         history: &mut Arc<History>,
         plan: Plan,
         summary: Option<&str>,
-        counter: Option<&TokenCounter>,
         room: Room,
     ) -> Trimmed {
         let Plan { blocks, rounds, bytes_max } = plan;
@@ -119,7 +111,7 @@ impl Context {
         let (head, had) = (history.head_len(), history.messages().len());
         if history.replace_oldest(blocks, text) {
             let gone = had + 1 - history.messages().len();
-            let tokens = history.messages().get(head).map_or(0, |message| measure::message(message, counter));
+            let tokens = history.messages().get(head).map_or(0, |message| self.measure(message));
             self.entries.splice(head..head + gone, [super::Entry { tokens, call: None }]);
             self.total = self.entries.iter().map(|entry| entry.tokens).sum();
             self.summary = told;
@@ -138,13 +130,13 @@ impl Context {
 
     /// Shortens observations before the message `until`, the oldest first, until the conversation
     /// is small enough. Answers how many.
-    fn shorten_old(&mut self, history: &mut History, until: usize, enough: u64, means: Means<'_>) -> u32 {
+    fn shorten_old(&mut self, history: &mut History, until: usize, enough: u64, toolbox: &Toolbox) -> u32 {
         let mut shortened = 0;
         for index in history.head_len()..until.min(history.messages().len()) {
             if self.total <= enough {
                 break;
             }
-            shortened += u32::from(self.shorten(history, index, observation::GLIMPSE_BYTES_MAX, means));
+            shortened += u32::from(self.shorten(history, index, observation::GLIMPSE_BYTES_MAX, toolbox));
         }
         shortened
     }
@@ -156,7 +148,7 @@ impl Context {
         history: &mut History,
         round: &Range<usize>,
         room: Room,
-        means: Means<'_>,
+        toolbox: &Toolbox,
     ) -> u32 {
         let size = |context: &Self, range: Range<usize>| -> u64 {
             context.entries.get(range).unwrap_or_default().iter().map(|entry| entry.tokens).sum()
@@ -175,14 +167,14 @@ impl Context {
             if tokens > share {
                 let bytes = history.messages().get(index).map_or(0, text_bytes);
                 let bytes_max = bytes.saturating_mul(narrow(share)) / narrow(tokens);
-                shortened += u32::from(self.shorten(history, index, bytes_max, means));
+                shortened += u32::from(self.shorten(history, index, bytes_max, toolbox));
             }
         }
         shortened
     }
 
     /// Gives one observation a text of at most so many bytes, or of a glimpse if that is more.
-    fn shorten(&mut self, history: &mut History, index: usize, bytes_max: usize, means: Means<'_>) -> bool {
+    fn shorten(&mut self, history: &mut History, index: usize, bytes_max: usize, toolbox: &Toolbox) -> bool {
         let Some(Message::Tool { name, text, .. }) = history.messages().get(index) else { return false };
         let Some(call) = self.entries.get(index).and_then(|entry| entry.call) else { return false };
         let bytes_max = bytes_max.max(observation::GLIMPSE_BYTES_MAX);
@@ -194,13 +186,12 @@ impl Context {
         let id = match &*name {
             // What it read is kept already, under the name that it was read by.
             READ_RESULT => None,
-            _ => self.keep(call, &whole, means.toolbox),
+            _ => self.keep(call, &whole, toolbox),
         };
         if !history.retell(index, observation::shortened_later(&whole, bytes_max, id)) {
             return false;
         }
-        let tokens =
-            history.messages().get(index).map_or(0, |message| measure::message(message, means.counter));
+        let tokens = history.messages().get(index).map_or(0, |message| self.measure(message));
         if let Some(entry) = self.entries.get_mut(index) {
             self.total = self.total + tokens - entry.tokens;
             entry.tokens = tokens;

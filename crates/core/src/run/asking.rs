@@ -9,7 +9,7 @@ use dauntless_contract::{
 
 use super::slots::{Cut, SlotState, Slots};
 use super::{Offer, Phase, Purpose, RunEffect, RunMachine, nudge};
-use crate::context::{Fit, Means, Plan, Room, Trimmed};
+use crate::context::{Fit, Plan, Room, Trimmed};
 use crate::observation;
 use crate::toolbox::Fingerprint;
 
@@ -39,9 +39,9 @@ impl RunMachine {
     ) -> Phase {
         // The newest observations answer the turn before this one.
         let answered = self.turn.saturating_sub(1);
-        self.context.take_in(&self.history, answered, self.spec.model.counter.as_ref());
-        let (turn, deadline, tools) = (self.turn, self.deadline(), self.tool_tokens(&purpose));
-        if let Some(room) = self.context.room(model, self.model(model), tools)
+        self.context.take_in(&self.history, answered);
+        let (turn, deadline) = (self.turn, self.deadline());
+        if let Some(room) = self.room(model, &purpose)
             && let Fit::Summary { plan, request: history } = self.fit(room, effects)
         {
             effects.push(RunEffect::Summarise { turn, model, history, deadline });
@@ -75,9 +75,18 @@ impl RunMachine {
         }
     }
 
+    /// The room for the next request of this model, if anything is known of its window.
+    fn room(&mut self, number: u32, purpose: &Purpose) -> Option<Room> {
+        let tools = self.tool_tokens(purpose);
+        let room = self.context.room(number, self.model(number), tools)?;
+        match self.context.sharpen(&self.history, self.spec.model.counter.as_ref(), room) {
+            true => self.context.room(number, self.model(number), tools),
+            false => Some(room),
+        }
+    }
+
     fn fit(&mut self, room: Room, effects: &mut Vec<RunEffect>) -> Fit {
-        let means = Means { counter: self.spec.model.counter.as_ref(), toolbox: &self.spec.toolbox };
-        let (fit, trimmed) = self.context.fit(&mut self.history, room, means);
+        let (fit, trimmed) = self.context.fit(&mut self.history, room, &self.spec.toolbox);
         effects.extend(trimmed.map(|trimmed| self.told(trimmed)));
         fit
     }
@@ -96,10 +105,8 @@ impl RunMachine {
     ) -> Phase {
         let Summarising { turn: _, model, purpose, plan } = waiting;
         let summary = summary.filter(|text| !text.trim().is_empty());
-        let tools = self.tool_tokens(&purpose);
-        let counter = self.spec.model.counter.as_ref();
-        if let Some(room) = self.context.room(model, self.model(model), tools) {
-            let trimmed = self.context.replace(&mut self.history, plan, summary, counter, room);
+        if let Some(room) = self.room(model, &purpose) {
+            let trimmed = self.context.replace(&mut self.history, plan, summary, room);
             effects.push(self.told(trimmed));
         }
         let purpose = match (purpose, self.reached_limit()) {
