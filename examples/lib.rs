@@ -49,6 +49,8 @@ pub fn all_at_once(
         provider: "stand-in".into(),
         price: Default::default(),
         output_tokens_max: None,
+        context_window: None,
+        counter: None,
         resilience: ResiliencePolicy::for_model(),
     };
     let calls = arguments.into_iter().enumerate().map(call).collect();

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
+mod context;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{CallKey, FailureCode, Progress, StoppedBy};
+use dauntless_contract::{CallKey, FailureCode, HistoryRepair, Progress, StoppedBy, Trim};
 
 use crate::output::one_line;
 
@@ -115,16 +115,15 @@ impl Story {
                 Some(note(&format!("nudge after turn {turn}"), what, Tone::Busy))
             }
             Progress::HistoryRepaired { repairs } => {
-                let first = repairs.first().map(ToString::to_string).unwrap_or_default();
-                let more = match repairs.len() {
-                    0 | 1 => String::new(),
-                    n => format!(", and {} more", n - 1),
-                };
-                Some(note("history repaired", format!("{first}{more}"), Tone::Busy))
+                Some(note("history repaired", repaired(repairs), Tone::Busy))
             }
             Progress::ToolRejected { turn: _, tool, message } => {
                 let what = format!("not offered in this run: {}", one_line(message, MESSAGE_CHARS_MAX));
                 Some(note(&format!("schema of {tool}"), what, Tone::Bad))
+            }
+            Progress::ContextTrimmed { turn, trim, before, after } => {
+                let what = format!("{}; {} to {after}", trimmed(*trim), before.0);
+                Some(note(&format!("context, turn {turn}"), what, Tone::Busy))
             }
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
@@ -215,6 +214,22 @@ impl Call {
             let _ = write!(what, ": {}", one_line(message, MESSAGE_CHARS_MAX));
         }
         Line { label: self.label, what, tone: Tone::Bad }
+    }
+}
+
+fn repaired(repairs: &[HistoryRepair]) -> String {
+    let first = repairs.first().map(ToString::to_string).unwrap_or_default();
+    match repairs.len() {
+        0 | 1 => first,
+        n => format!("{first}, and {} more", n - 1),
+    }
+}
+
+fn trimmed(trim: Trim) -> String {
+    match trim {
+        Trim::Shortened { observations } => format!("results shortened: {observations}"),
+        Trim::Summarised { rounds } => format!("rounds summarised: {rounds}"),
+        Trim::Dropped { rounds } => format!("rounds left out without a summary: {rounds}"),
     }
 }
 

@@ -50,6 +50,30 @@ pub enum RunEvent {
         /// Attempts made.
         attempts: u32,
     },
+    /// The model answered with a summary of turns that no longer fit its context window.
+    SummaryReplied {
+        /// The turn that waits for it.
+        turn: u32,
+        /// Which of the agent's models.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model: u32,
+        /// What it said.
+        reply: ModelReply,
+        /// Attempts made.
+        attempts: u32,
+    },
+    /// The model could not be made to summarise.
+    SummaryFailed {
+        /// The turn that waits for it.
+        turn: u32,
+        /// Which of the agent's models.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model: u32,
+        /// The last failure.
+        failure: Failure,
+        /// Attempts made.
+        attempts: u32,
+    },
     /// A tool call ended, for whatever reason.
     CallEnded {
         /// Which.

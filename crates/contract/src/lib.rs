@@ -7,6 +7,7 @@
 
 mod agent;
 mod clock;
+mod count;
 mod event;
 mod failure;
 mod history;
@@ -24,6 +25,7 @@ mod unit;
 
 pub use agent::{AgentSpec, PanicPolicy};
 pub use clock::{Clock, Timestamp};
+pub use count::{CountTokens, TokenCounter};
 pub use event::{CallRecord, CallVerdict, RunEvent, RunTimer};
 pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
 pub use history::{History, Message, Observation, Round};
@@ -32,11 +34,11 @@ pub use journal::{AppendError, CreateError, Fence, Journal, NewRun, ReadError, R
 pub use json::{Json, NotJson};
 pub use limits::{LimitKind, RunLimits};
 pub use model::{
-    AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall, TextSink,
-    Usage,
+    AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall,
+    RequestPurpose, TextSink, Usage,
 };
 pub use outcome::{Outcome, RunTotals, StopReason};
-pub use progress::{Progress, StoppedBy};
+pub use progress::{Progress, StoppedBy, Trim};
 pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, PastFailure, ServiceState, ToolChange, ToolEvent,

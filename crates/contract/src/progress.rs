@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, FailureCode, HistoryRepair, Outcome};
+use crate::{CallKey, FailureCode, HistoryRepair, Outcome, Tokens};
 
 /// Why there was no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,27 @@ pub enum StoppedBy {
     RetryAfter,
     /// Cancelled.
     Cancelled,
+}
+
+/// How a conversation was made shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trim {
+    /// Texts of observations were cut.
+    Shortened {
+        /// How many observations.
+        observations: u32,
+    },
+    /// The oldest rounds gave way to a summary by the model.
+    Summarised {
+        /// How many rounds.
+        rounds: u32,
+    },
+    /// The oldest rounds gave way to a note, since no summary could be had.
+    Dropped {
+        /// How many rounds.
+        rounds: u32,
+    },
 }
 
 /// One thing that happened in a run.
@@ -168,6 +189,17 @@ pub enum Progress {
         turn: u32,
         /// The words.
         text: Arc<str>,
+    },
+    /// The conversation was made shorter, so that it fits the model's context window.
+    ContextTrimmed {
+        /// The turn whose request is made to fit.
+        turn: u32,
+        /// How.
+        trim: Trim,
+        /// Its size before, as far as it can be told.
+        before: Tokens,
+        /// Its size after.
+        after: Tokens,
     },
     /// So many events were lost because the watcher was slow.
     Lagged {

@@ -133,7 +133,7 @@ impl Redactor {
 
     /// A failure without secrets in any of its texts, the operator's cause included.
     pub fn failure(&self, failure: Failure) -> Failure {
-        let Failure { code, message, hint, details, candidates, retry_after, effect, schema, source } =
+        let Failure { code, message, hint, details, candidates, retry_after, effect, schema, window, source } =
             failure;
         let problem = |FieldProblem { path, expected, got }: FieldProblem| FieldProblem {
             path: self.shared(path),
@@ -149,6 +149,7 @@ impl Redactor {
             retry_after,
             effect,
             schema: schema.and_then(|schema| self.json(schema)),
+            window,
             source: source.map(|source| self.shared(source)),
         }
     }

@@ -51,21 +51,21 @@ mod tool;
 
 pub use dauntless_contract::{
     AgentSpec, AppendError, BoxFuture, BreakerPolicy, BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy,
-    Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock, Counters, CreateError, DependencyKind,
-    Effect, EffectState, Failure, FailureCode, Fence, FieldProblem, Finish, History, HistoryFault,
-    HistoryRepair, Journal, Json, LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest,
-    ModelSpec, NeverCancelled, NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy, PastFailure,
-    Price, Progress, RawCall, ReadError, Recorded, RepairedHistory, ResiliencePolicy, RetryPolicy, Round,
-    RunEvent, RunId, RunLimits, RunTimer, RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink,
-    Timestamp, Tokens, Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError,
-    ToolStatus, Usage,
+    Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock, CountTokens, Counters, CreateError,
+    DependencyKind, Effect, EffectState, Failure, FailureCode, Fence, FieldProblem, Finish, History,
+    HistoryFault, HistoryRepair, Journal, Json, LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply,
+    ModelRequest, ModelSpec, NeverCancelled, NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy,
+    PastFailure, Price, Progress, RawCall, ReadError, Recorded, RepairedHistory, RequestPurpose,
+    ResiliencePolicy, RetryPolicy, Round, RunEvent, RunId, RunLimits, RunTimer, RunTotals, Seq, ServiceState,
+    StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens, Tool, ToolCall, ToolChange, ToolCtx,
+    ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim, Usage,
 };
 pub use dauntless_journal::Memory;
 pub use dauntless_macros::tool;
 pub use dauntless_models::StructuredCalls;
 #[cfg(feature = "openai")]
 pub use dauntless_models::{Api, CallIds, NoText, OpenAi, OpenAiBuildError, OpenAiBuilder, Profile, Secret};
-pub use dauntless_models::{ScriptError, Scripted, Turn, When};
+pub use dauntless_models::{ScriptError, Scripted, Turn, When, known_counter, known_window};
 pub use dauntless_runtime::{
     Agent, BuildError, CallByHand, Canceller, Escalation, Lagged, Quarantined, RedactError, RestartPolicy,
     RevivalPolicy, RunHandle, RunStream, Runtime, RuntimeBuilder, Submission, SubmitError, SystemClock,

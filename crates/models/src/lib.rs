@@ -18,6 +18,7 @@ mod scripted;
 #[cfg(feature = "openai")]
 mod secret;
 mod structured;
+mod tokens;
 #[cfg(feature = "openai")]
 mod wire;
 
@@ -32,3 +33,4 @@ pub use scripted::{ScriptError, Scripted, Turn, When};
 #[cfg(feature = "openai")]
 pub use secret::Secret;
 pub use structured::StructuredCalls;
+pub use tokens::{known_counter, known_window};

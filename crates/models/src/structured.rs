@@ -59,7 +59,12 @@ impl StructuredCalls {
         let asked = asked(&request.tools, request.answer.as_deref());
         let how = instructions(&request.tools, request.answer.as_deref());
         let history = Arc::new(transcript::plain(&request.history, &how));
-        let asked = ModelRequest { history, tools: Arc::default(), answer: Some(Arc::new(asked)) };
+        let asked = ModelRequest {
+            history,
+            tools: Arc::default(),
+            answer: Some(Arc::new(asked)),
+            purpose: request.purpose,
+        };
         let reply = self.inner.call(ctx, asked).await?;
         let reply = decision::read(reply, &ids, request.answer.is_some());
         if let (Some(show), Some(text), true) = (&watcher, &reply.text, reply.calls.is_empty()) {

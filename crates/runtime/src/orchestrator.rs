@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use dauntless_contract::{
     CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
-    Progress, Recorded, RepairedHistory, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
-    ToolOutput, ToolSpec,
+    Progress, Recorded, RepairedHistory, RequestPurpose, RunEvent, RunId, RunLimits, RunTimer, Seq,
+    StopReason, Timestamp, ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
@@ -111,6 +111,7 @@ impl<K> Asker<K> {
 pub(crate) struct ModelAsked {
     turn: u32,
     model: u32,
+    purpose: RequestPurpose,
 }
 
 /// Which tool call of a run, and the fallback it went to, if it did.
@@ -154,6 +155,8 @@ pub(crate) struct RunShell {
     timers: Vec<AbortHandle>,
     chance: Rng,
     span: Span,
+    /// The turn that `turn_span` is of.
+    turn: u32,
     turn_span: Span,
 }
 
@@ -203,6 +206,7 @@ impl Actor for OrchestratorActor {
             calls: BTreeMap::new(),
             timers: Vec::new(),
             chance: Rng::new(seed),
+            turn: 0,
             turn_span: span.clone(),
             span,
         })
@@ -235,12 +239,22 @@ impl RunShell {
     fn event(&mut self, msg: RunMsg) -> Option<RunEvent> {
         Some(match msg {
             RunMsg::Start => self.start.take()?,
-            RunMsg::ModelEnded { asked: ModelAsked { turn, model }, end } => {
+            RunMsg::ModelEnded { asked: ModelAsked { turn, model, purpose }, end } => {
                 self.model = None;
                 let attempts = end.attempts;
-                match end.result {
-                    Ok(reply) => RunEvent::ModelReplied { turn, model, reply, attempts },
-                    Err(failure) => RunEvent::ModelFailed { turn, model, failure, attempts },
+                match (purpose, end.result) {
+                    (RequestPurpose::Turn, Ok(reply)) => {
+                        RunEvent::ModelReplied { turn, model, reply, attempts }
+                    }
+                    (RequestPurpose::Turn, Err(failure)) => {
+                        RunEvent::ModelFailed { turn, model, failure, attempts }
+                    }
+                    (RequestPurpose::Summary, Ok(reply)) => {
+                        RunEvent::SummaryReplied { turn, model, reply, attempts }
+                    }
+                    (RequestPurpose::Summary, Err(failure)) => {
+                        RunEvent::SummaryFailed { turn, model, failure, attempts }
+                    }
                 }
             }
             RunMsg::CallEnded { asked: CallAsked { call, by }, end } => {
@@ -273,8 +287,13 @@ impl RunShell {
 
     fn apply(&mut self, now: Timestamp, effect: RunEffect) {
         match effect {
-            RunEffect::CallModel { turn, model, offer, deadline } => {
-                self.call_model(now, ModelAsked { turn, model }, &offer, deadline);
+            RunEffect::CallModel { turn, model, offer, built_in, deadline } => {
+                let history = Arc::clone(self.machine.history());
+                let request = ModelRequest::new(history, self.on_offer(&offer, built_in));
+                self.call_model(now, turn, model, request, deadline);
+            }
+            RunEffect::Summarise { turn, model, history, deadline } => {
+                self.call_model(now, turn, model, ModelRequest::summary(history), deadline);
             }
             RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline } => {
                 let by = (asked != tool).then(|| Arc::clone(&tool));
@@ -346,23 +365,37 @@ impl RunShell {
         }
     }
 
-    fn call_model(&mut self, now: Timestamp, asked: ModelAsked, offer: &Offer, deadline: Timestamp) {
-        let ModelAsked { turn, model } = asked;
-        if model == 0 {
+    fn on_offer(&self, offer: &Offer, built_in: Vec<Arc<ToolSpec>>) -> Arc<[Arc<ToolSpec>]> {
+        let all = self.crew.spec.toolbox.offered();
+        match offer {
+            Offer::All if built_in.is_empty() => Arc::clone(all),
+            Offer::All => all.iter().cloned().chain(built_in).collect(),
+            Offer::Without(out) => {
+                let left = all.iter().filter(|spec| !out.contains(&spec.name)).cloned();
+                left.chain(built_in).collect()
+            }
+            Offer::Nothing => Arc::clone(&self.crew.nothing),
+        }
+    }
+
+    fn call_model(
+        &mut self,
+        now: Timestamp,
+        turn: u32,
+        number: u32,
+        request: ModelRequest,
+        deadline: Timestamp,
+    ) {
+        let asked = ModelAsked { turn, model: number, purpose: request.purpose };
+        if self.turn != turn {
+            self.turn = turn;
             self.turn_span = telemetry::turn_span(&self.span, turn);
         }
-        let all = self.crew.spec.toolbox.offered();
-        let tools = match offer {
-            Offer::All => Arc::clone(all),
-            Offer::Without(out) => all.iter().filter(|spec| !out.contains(&spec.name)).cloned().collect(),
-            Offer::Nothing => Arc::clone(&self.crew.nothing),
-        };
-        let number = usize::try_from(model).unwrap_or(usize::MAX);
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
         let Some(model) = self.crew.models.get(number).cloned() else {
             // The machine asks for no model that the crew was not built with.
             return;
         };
-        let request = ModelRequest::new(Arc::clone(self.machine.history()), tools);
         let job = Job {
             request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
             deadline,

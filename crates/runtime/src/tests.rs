@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::{Agent, BuildError, Runtime};
 
 mod bench;
+mod context;
 mod fallbacks;
 mod guards;
 mod lifecycle;

@@ -84,6 +84,8 @@ impl CallAccounting {
                 }
                 RunEvent::RunStarted { .. }
                 | RunEvent::ModelFailed { .. }
+                | RunEvent::SummaryReplied { .. }
+                | RunEvent::SummaryFailed { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. } => {}
             }
@@ -120,7 +122,8 @@ impl CallAccounting {
             | Progress::BreakerOpened { .. }
             | Progress::ToolRejected { .. }
             | Progress::HistoryRepaired { .. }
-            | Progress::Nudged { .. } => {}
+            | Progress::Nudged { .. }
+            | Progress::ContextTrimmed { .. } => {}
         }
     }
 

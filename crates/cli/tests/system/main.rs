@@ -47,7 +47,7 @@ impl Folder {
         let names: Vec<String> =
             names.filter(|name| !name.contains('.')).map(|name| format!("{name:?}")).collect();
         let mut text = format!(
-            "[model]\nprovider = \"openai\"\nname = \"m\"\nbase_url = \"{}\"\n\
+            "[model]\nprovider = \"openai\"\nname = \"m\"\ncontext_window = 32768\nbase_url = \"{}\"\n\
              [agents.clerk]\ninstructions = \"Work.\"\ntools = [{}]\n",
             provider.url(),
             names.join(", ")

@@ -100,6 +100,24 @@ fn a_check_tells_what_this_machine_lacks_with_its_place() {
 }
 
 #[test]
+fn a_check_says_that_a_context_window_is_a_guess() {
+    let folder = Folder::new();
+    folder.write(
+        "dauntless.toml",
+        "[model]\nprovider = \"openai\"\nname = \"gpt-4o\"\nfallback = \"own\"\n\
+         [models.own]\nprovider = \"openai\"\nname = \"qwen3\"\n\
+         [models.idle]\nprovider = \"openai\"\nname = \"unused\"\n\
+         [agents.clerk]\ninstructions = \"Work.\"\n",
+    );
+    let told = "dauntless: model `default` (gpt-4o) has no `context_window`: it is taken to be 128000 tokens by the \
+                name. Set it to what the service grants.\n\
+                dauntless: model `own` (qwen3) has no `context_window`: it is not known before a request is refused \
+                for its length. Set it to what the service grants.\n";
+    let fine = "agent clerk on gpt-4o: no tools\nNo mistakes, and everything can start on this machine.\n";
+    folder.run(&["check"]).assert(0, fine, told);
+}
+
+#[test]
 fn a_check_tells_of_a_missing_key() {
     let folder = configured("");
     let mut command = folder.command(&["check"]);

@@ -51,16 +51,17 @@ impl RunMachine {
         slots: &mut Slots,
         effects: &mut Vec<RunEffect>,
     ) -> Option<StopReason> {
-        let (call, fingerprint, repairs, verdict) = match self.spec.toolbox.admit(raw, cut) {
-            Admission::Run { call, spec, fingerprint, repairs } => (call, fingerprint, repairs, Ok(spec)),
-            Admission::Answered { call, failure, fingerprint } => {
-                (call, fingerprint, Vec::new(), Err(failure))
-            }
-        };
+        let (call, fingerprint, repairs, verdict) =
+            match self.context.gate(&raw.name, &self.spec.toolbox).admit(raw, cut) {
+                Admission::Run { call, spec, fingerprint, repairs } => (call, fingerprint, repairs, Ok(spec)),
+                Admission::Answered { call, failure, fingerprint } => {
+                    (call, fingerprint, Vec::new(), Err(failure))
+                }
+            };
         self.totals.tool_calls = self.totals.tool_calls.saturating_add(1);
         let exists = !matches!(&verdict, Err(failure) if failure.code == FailureCode::UnknownTool);
         self.guard.named(&fingerprint, exists);
-        let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
+        let tool = Arc::clone(&call.name);
         let shown = preview(raw, &self.spec.redactor);
         let asked = Progress::CallAsked {
             call: slots.next_key(),
@@ -75,11 +76,14 @@ impl RunMachine {
         }
         let (refusal, stuck) = match self.judge(&fingerprint, verdict) {
             Judged::Run { spec, repeats } => {
-                let call = slots.push(call, fingerprint, SlotState::Running(Running::new(spec, repeats)));
-                let (asked, deadline) = (Arc::clone(&tool), self.deadline());
-                let key_of = repeats.unwrap_or(call);
-                effects.push(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline });
-                return None;
+                match self.answer_itself(&call, &fingerprint, &spec, slots, effects) {
+                    Some(Ok(())) => return None,
+                    Some(Err(failure)) => (failure, None),
+                    None => {
+                        self.dispatch(call, fingerprint, Running::new(spec, repeats), slots, effects);
+                        return None;
+                    }
+                }
             }
             Judged::Refused(failure) => (failure, None),
             Judged::Stuck { failure, times } => {
@@ -90,6 +94,21 @@ impl RunMachine {
         self.guard.failed(&fingerprint, refusal.code);
         self.refuse(call, fingerprint, &refusal, slots, effects);
         stuck
+    }
+
+    fn dispatch(
+        &self,
+        call: ToolCall,
+        fingerprint: Fingerprint,
+        running: Running,
+        slots: &mut Slots,
+        effects: &mut Vec<RunEffect>,
+    ) {
+        let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
+        let (asked, deadline, repeats) = (Arc::clone(&tool), self.deadline(), running.repeats);
+        let call = slots.push(call, fingerprint, SlotState::Running(running));
+        let key_of = repeats.unwrap_or(call);
+        effects.push(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline });
     }
 
     /// Whether a call may run, as the calls before it and the limits have it.
@@ -324,7 +343,7 @@ impl RunMachine {
             CallVerdict::Succeeded(output) => {
                 self.guard.succeeded(&slot.fingerprint, &output, asked.polling);
                 self.held.succeeded(&slot.fingerprint, running);
-                (observation::success(&output, by), None, None)
+                (self.observe(key, &output, by), None, None)
             }
             CallVerdict::Failed(failure) => {
                 self.guard.failed(&slot.fingerprint, failure.code);

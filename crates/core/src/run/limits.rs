@@ -49,7 +49,7 @@ impl RunMachine {
         }
     }
 
-    fn reached_limit(&self) -> Option<LimitKind> {
+    pub(super) fn reached_limit(&self) -> Option<LimitKind> {
         let RunTotals { turns, tool_calls, .. } = self.totals;
         if turns >= self.limits.turns {
             Some(LimitKind::Turns)

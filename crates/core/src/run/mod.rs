@@ -5,11 +5,12 @@
 //! retried (that is [`crate::resilience`]) or where the model lives.
 //!
 //! ```text
-//! Created ─► Asking ─► Calling ─► Asking ─► … ─► Ended
-//!               │          └─► Settling ──────────►│
-//!               └────────────────────────────────►│
+//! Created ─► (Summarising ─►) Asking ─► Calling ─► … ─► Ended
+//!                                │         └─► Settling ──►│
+//!                                └────────────────────────►│
 //! ```
 
+mod asking;
 mod calls;
 mod fallback;
 mod held;
@@ -27,12 +28,14 @@ use std::time::Duration;
 
 use dauntless_contract::{
     AgentSpec, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome, Progress,
-    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
+    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
 };
 
+use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+use asking::Summarising;
 pub use fallback::ModelFallback;
 use held::Held;
 use limits::Foresight;
@@ -67,6 +70,19 @@ pub enum RunEffect {
         model: u32,
         /// The tools to offer.
         offer: Offer,
+        /// Tools that the machine answers itself, to offer beside them.
+        built_in: Vec<Arc<ToolSpec>>,
+        /// When the answer must be there.
+        deadline: Timestamp,
+    },
+    /// Ask the model for a summary, without tools.
+    Summarise {
+        /// The turn that waits for it; the answer names it.
+        turn: u32,
+        /// Which of the agent's models; the answer names it.
+        model: u32,
+        /// The conversation to send.
+        history: Arc<History>,
         /// When the answer must be there.
         deadline: Timestamp,
     },
@@ -148,6 +164,7 @@ pub enum CancelReach {
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     Created,
+    Summarising(Summarising),
     Asking { turn: u32, model: u32, purpose: Purpose },
     Calling(Slots),
     Settling { slots: Slots, reason: StopReason, explanation: Option<Arc<str>> },
@@ -176,6 +193,7 @@ pub struct RunMachine {
     unproductive: Unproductive,
     withdrawn: Withdrawn,
     rejected: BTreeSet<Arc<str>>,
+    context: Context,
     phase: Phase,
 }
 
@@ -195,6 +213,7 @@ impl PartialEq for RunMachine {
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
             && self.rejected == other.rejected
+            && self.context == other.context
             && self.phase == other.phase
     }
 }
@@ -216,6 +235,7 @@ impl RunMachine {
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
             rejected: BTreeSet::new(),
+            context: Context::default(),
             phase: Phase::Created,
         }
     }
@@ -234,6 +254,7 @@ impl RunMachine {
                 RunEvent::ModelReplied { turn: of, model: from, reply, attempts },
             ) if (turn, model) == (of, from) => {
                 self.totals.model_attempts += attempts;
+                self.context.replied(model, reply.usage);
                 self.replied(now, model, purpose, reply, &mut effects)
             }
             (
@@ -241,14 +262,19 @@ impl RunMachine {
                 RunEvent::ModelFailed { turn: of, model: from, failure, attempts },
             ) if (turn, model) == (of, from) => {
                 self.totals.model_attempts += attempts;
-                if self.reject_tool(now, &purpose, &failure, &mut effects) {
-                    self.phase = self.ask_model(now, model, purpose, &mut effects);
-                    return effects;
-                }
-                match self.fallback_for(model, &failure) {
-                    Some(next) => self.ask_fallback(now, next, purpose, (&failure, attempts), &mut effects),
-                    None => self.model_failed(now, purpose, failure, attempts, &mut effects),
-                }
+                self.model_gave_up(now, model, purpose, (failure, attempts), &mut effects)
+            }
+            (Phase::Summarising(waiting), RunEvent::SummaryReplied { turn, model, reply, attempts })
+                if waiting.is_for(turn, model) =>
+            {
+                self.totals.model_attempts += attempts;
+                self.summary_replied(now, waiting, reply, &mut effects)
+            }
+            (Phase::Summarising(waiting), RunEvent::SummaryFailed { turn, model, failure: _, attempts })
+                if waiting.is_for(turn, model) =>
+            {
+                self.totals.model_attempts += attempts;
+                self.summarised(now, waiting, None, &mut effects)
             }
             (Phase::Calling(slots), RunEvent::CallEnded { call, record }) => {
                 self.call_ended(now, slots, call, record, &mut effects)
@@ -272,6 +298,7 @@ impl RunMachine {
             }
             (
                 phase @ (Phase::Created
+                | Phase::Summarising(_)
                 | Phase::Asking { .. }
                 | Phase::Calling(_)
                 | Phase::Settling { .. }
@@ -279,6 +306,8 @@ impl RunMachine {
                 RunEvent::RunStarted { .. }
                 | RunEvent::ModelReplied { .. }
                 | RunEvent::ModelFailed { .. }
+                | RunEvent::SummaryReplied { .. }
+                | RunEvent::SummaryFailed { .. }
                 | RunEvent::CallEnded { .. }
                 | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
             ) => phase,
@@ -292,7 +321,11 @@ impl RunMachine {
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match phase {
             Phase::Ended(outcome) => Phase::Ended(outcome),
-            Phase::Created | Phase::Asking { .. } | Phase::Calling(_) | Phase::Settling { .. } => {
+            Phase::Created
+            | Phase::Summarising(_)
+            | Phase::Asking { .. }
+            | Phase::Calling(_)
+            | Phase::Settling { .. } => {
                 let reason = StopReason::Internal { code: code.into() };
                 self.end(now, reason, Some(explanation.into()), None, &mut effects)
             }
@@ -314,7 +347,11 @@ impl RunMachine {
     pub const fn outcome(&self) -> Option<&Outcome> {
         match &self.phase {
             Phase::Ended(outcome) => Some(outcome),
-            Phase::Created | Phase::Asking { .. } | Phase::Calling(_) | Phase::Settling { .. } => None,
+            Phase::Created
+            | Phase::Summarising(_)
+            | Phase::Asking { .. }
+            | Phase::Calling(_)
+            | Phase::Settling { .. } => None,
         }
     }
 
@@ -349,28 +386,9 @@ impl RunMachine {
     fn ask(&mut self, now: Timestamp, purpose: Purpose, effects: &mut Vec<RunEffect>) -> Phase {
         self.turn += 1;
         self.totals.turns += 1;
+        self.context.turn_started();
         effects.push(RunEffect::Report(Progress::TurnStarted { turn: self.turn }));
         self.ask_model(now, 0, purpose, effects)
-    }
-
-    fn ask_model(
-        &mut self,
-        now: Timestamp,
-        model: u32,
-        purpose: Purpose,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        let turn = self.turn;
-        let offer = match purpose {
-            Purpose::LastWords(_) => Offer::Nothing,
-            Purpose::Work => {
-                let out: BTreeSet<_> =
-                    self.withdrawn.names(now).into_iter().chain(self.rejected.clone()).collect();
-                if out.is_empty() { Offer::All } else { Offer::Without(out.into_iter().collect()) }
-            }
-        };
-        effects.push(RunEffect::CallModel { turn, model, offer, deadline: self.deadline() });
-        Phase::Asking { turn, model, purpose }
     }
 
     /// The model to ask when `model` failed like this, if there is one and the run can pay it.
@@ -432,7 +450,7 @@ impl RunMachine {
     ) -> Phase {
         match phase {
             Phase::Created => self.end(now, reason, None, None, effects),
-            Phase::Asking { turn, model: _, purpose: _ } => {
+            Phase::Summarising(Summarising { turn, .. }) | Phase::Asking { turn, model: _, purpose: _ } => {
                 effects.push(RunEffect::CancelModel { turn });
                 let text = self.history.last_assistant_text().cloned();
                 self.end(now, reason, None, text, effects)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dauntless_contract::{Finish, ModelReply, StopReason, Timestamp, Tokens, Usage};
 
+use super::asking::Summarising;
 use super::nudge::{self, Dud};
 use super::slots::Slots;
 use super::{Phase, Purpose, RunEffect, RunMachine};
@@ -28,6 +29,25 @@ impl RunMachine {
             }
             Purpose::Work => self.worked(now, reply, effects),
         }
+    }
+
+    /// A summary came in place of a turn's reply. A refusal is none.
+    pub(super) fn summary_replied(
+        &mut self,
+        now: Timestamp,
+        waiting: Summarising,
+        reply: ModelReply,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        if let Some(usage) = reply.usage {
+            let foresight = self.foresight;
+            self.charge(waiting.model, usage);
+            // The prompt of a summary says nothing about the next turn's.
+            self.foresight = foresight;
+        }
+        let held_back = reply.refusal.is_some() || reply.finish == Finish::ContentFilter;
+        let text = reply.text.filter(|_| !held_back);
+        self.summarised(now, waiting, text.as_deref(), effects)
     }
 
     fn charge(&mut self, model: u32, usage: Usage) {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod context;
 mod continued;
 mod fallbacks;
 mod limits;
@@ -26,6 +27,7 @@ struct Scene {
     by: BTreeMap<CallKey, Arc<str>>,
     parked: BTreeSet<CallKey>,
     out_for: Option<Duration>,
+    summary: Option<Arc<History>>,
     seen: Vec<String>,
     events: Vec<(Timestamp, RunEvent)>,
 }
@@ -94,6 +96,10 @@ impl Scene {
     }
 
     fn with(limits: RunLimits, on_panic: PanicPolicy) -> Self {
+        Self::changed(limits, on_panic, |_| {})
+    }
+
+    fn changed(limits: RunLimits, on_panic: PanicPolicy, change: impl FnOnce(&mut RunSpec)) -> Self {
         let model = ModelSpec {
             name: "m".into(),
             provider: "test".into(),
@@ -103,11 +109,13 @@ impl Scene {
                 cached_input_per_million: None,
             },
             output_tokens_max: None,
+            context_window: None,
+            counter: None,
             resilience: ResiliencePolicy::for_model(),
         };
         let second = ModelSpec { name: "m2".into(), price: Price::default(), ..model.clone() };
         let third = ModelSpec { name: "m3".into(), ..second.clone() };
-        let spec = RunSpec {
+        let mut spec = RunSpec {
             agent: AgentSpec { name: "a".into(), instructions: "Be good.".into(), on_panic },
             toolbox: TOOLBOX.clone(),
             fallbacks: vec![
@@ -117,6 +125,7 @@ impl Scene {
             model: Arc::new(model),
             redactor: REDACTOR.clone(),
         };
+        change(&mut spec);
         let machine = RunMachine::new(RunId::from_u128(1), Arc::new(spec));
         let mut scene = Self {
             machine,
@@ -126,6 +135,7 @@ impl Scene {
             by: BTreeMap::new(),
             parked: BTreeSet::new(),
             out_for: None,
+            summary: None,
             seen: Vec::new(),
             events: Vec::new(),
         };
@@ -144,10 +154,17 @@ impl Scene {
 
     fn note(&mut self, effect: &RunEffect) {
         let line = match effect {
-            RunEffect::CallModel { turn, model, offer, .. } => {
+            RunEffect::CallModel { turn, model, offer, built_in, .. } => {
                 (self.turn, self.model) = (*turn, *model);
                 let model = if *model == 0 { String::new() } else { format!(" model {model}") };
-                format!("ask {turn} {offer:?}{model}")
+                let built_in: String = built_in.iter().map(|spec| format!(" +{}", spec.name)).collect();
+                format!("ask {turn} {offer:?}{built_in}{model}")
+            }
+            RunEffect::Summarise { turn, model, history, .. } => {
+                (self.turn, self.model) = (*turn, *model);
+                assert!(history.messages().len() == 2, "a task and the text of the rounds");
+                self.summary = Some(Arc::clone(history));
+                format!("summarise {turn}")
             }
             RunEffect::Dispatch { call, asked, tool, arguments, key_of, .. } if asked == tool => {
                 let again = if self.parked.remove(call) { "again " } else { "" };
@@ -167,6 +184,10 @@ impl Scene {
                 format!("park {call} {tool} for {} s", at.since(self.now).as_secs())
             }
             RunEffect::Report(Progress::Nudged { text, .. }) => format!("nudge {text}"),
+            RunEffect::Report(Progress::ContextTrimmed { trim, before, after, .. }) => {
+                assert!(after < before, "{before} to {after}");
+                format!("trim {trim:?}")
+            }
             RunEffect::Report(Progress::RunEnded { outcome }) => {
                 let text = outcome.text.as_deref().map_or_else(String::new, |text| format!(" `{text}`"));
                 format!("end {}{text}", outcome.reason)

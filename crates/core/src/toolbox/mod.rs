@@ -29,6 +29,7 @@ pub use naming::{SourceName, shown_names};
 #[derive(Clone)]
 pub struct Toolbox {
     offered: Arc<[Arc<ToolSpec>]>,
+    declared_tokens: u64,
     tools: Arc<BTreeMap<Arc<str>, Entry>>,
 }
 
@@ -107,12 +108,18 @@ impl Toolbox {
         }
         let specs = tools.iter().map(|(name, entry)| (name, &*entry.spec)).collect();
         quarantined.extend(fallback::problems(&specs));
-        (Self { offered: offered.into(), tools: Arc::new(tools) }, quarantined)
+        let declared_tokens = offered.iter().map(|spec| declaration_tokens(spec)).sum();
+        (Self { offered: offered.into(), declared_tokens, tools: Arc::new(tools) }, quarantined)
     }
 
     /// The tools in the order of their declaration.
     pub const fn offered(&self) -> &Arc<[Arc<ToolSpec>]> {
         &self.offered
+    }
+
+    /// What the declarations take of a context window, by estimate.
+    pub(crate) const fn declared_tokens(&self) -> u64 {
+        self.declared_tokens
     }
 
     /// The tool of exactly this name.
@@ -188,6 +195,12 @@ impl Entry {
             }
         }
     }
+}
+
+fn declaration_tokens(spec: &ToolSpec) -> u64 {
+    const MARKS: u64 = 16;
+    let schema = spec.parameters.to_string();
+    MARKS + [&*spec.name, &*spec.description, &schema].into_iter().map(crate::context::estimate).sum::<u64>()
 }
 
 /// Answers a call that got no further than its text.

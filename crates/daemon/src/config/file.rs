@@ -90,6 +90,10 @@ pub(super) struct ModelFile {
     /// The most tokens of one reply. Without it: the provider's own limit.
     #[schemars(range(min = 1))]
     pub(super) max_output_tokens: Option<u32>,
+    /// The most tokens of a request and its reply together. Without it: by the model's name if that
+    /// is known, else only the provider knows.
+    #[schemars(range(min = 256))]
+    pub(super) context_window: Option<u32>,
     /// How freely the model writes, 0 to 2. Without it: the provider's own default.
     #[schemars(range(min = 0, max = 2))]
     pub(super) temperature: Option<f64>,

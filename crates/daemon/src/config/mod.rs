@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{AgentSpec, Bucket, BudgetPolicy, ModelSpec, RunLimits, ToolSpec};
-use dauntless_models::{Api, Profile};
+use dauntless_contract::{AgentSpec, Bucket, BudgetPolicy, ModelSpec, RunLimits, Tokens, ToolSpec};
+use dauntless_models::{Api, Profile, known_window};
 use dauntless_runtime::RevivalPolicy;
 use dauntless_tools::{CommandConfig, HttpConfig, ToolConfigError};
 use regex::Regex;
@@ -70,6 +70,32 @@ pub struct ModelConfig {
     pub tool_calling: ToolCalling,
     /// A key of [`Config::models`] that is asked when this one failed in one of these ways.
     pub fallback: Option<(Arc<str>, Vec<Bucket>)>,
+}
+
+impl ModelConfig {
+    /// What the context window of this model rests on.
+    pub fn window(&self) -> WindowSource {
+        match (&self.client, self.spec.context_window) {
+            (ClientConfig::Scripted { .. }, _) | (_, Some(_)) => WindowSource::Set,
+            (ClientConfig::OpenAi { .. }, None) => {
+                known_window(&self.spec.name).map_or(WindowSource::Unknown, WindowSource::ByName)
+            }
+        }
+    }
+}
+
+/// What the context window of a model rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowSource {
+    /// It is configured, or the model needs none.
+    Set,
+    /// The model's name is known to stand for this one. A server may grant less.
+    ByName(
+        /// The window.
+        Tokens,
+    ),
+    /// Nothing: a run learns of it by a refused request.
+    Unknown,
 }
 
 /// Which client serves a model.

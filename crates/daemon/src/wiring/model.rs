@@ -120,6 +120,9 @@ pub(crate) fn client(
             if let Some(tokens) = spec.output_tokens_max {
                 builder = builder.max_output_tokens(tokens);
             }
+            if let Some(tokens) = spec.context_window {
+                builder = builder.context_window(tokens);
+            }
             if let Some(temperature) = temperature {
                 builder = builder.temperature(*temperature);
             }

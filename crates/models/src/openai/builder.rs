@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_openai::Client;
-use dauntless_contract::{ModelSpec, Price, ResiliencePolicy};
+use dauntless_contract::{ModelSpec, Price, ResiliencePolicy, Tokens};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Url, redirect};
 use serde_json::{Map, Value};
@@ -13,11 +13,14 @@ use super::endpoint::Endpoint;
 use super::{Api, OpenAi, transport};
 use crate::profile::Profile;
 use crate::secret::Secret;
+use crate::tokens::{known_counter, known_window};
 use crate::wire::Calling;
 
 const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// No conversation worth the name fits into less.
+const WINDOW_MIN: u64 = 256;
 /// Body fields that have settings of their own.
 const RESERVED: [&str; 14] = [
     "include",
@@ -47,6 +50,7 @@ pub struct OpenAiBuilder {
     stream: bool,
     temperature: Option<f64>,
     max_output_tokens: Option<u32>,
+    context_window: Option<Tokens>,
     price: Price,
     resilience: ResiliencePolicy,
     idle_timeout: Duration,
@@ -113,6 +117,7 @@ impl OpenAiBuilder {
             stream: true,
             temperature: None,
             max_output_tokens: None,
+            context_window: None,
             price: Price::default(),
             resilience: ResiliencePolicy::for_model(),
             idle_timeout: IDLE_TIMEOUT,
@@ -205,6 +210,14 @@ impl OpenAiBuilder {
         self
     }
 
+    /// The most tokens that a request and its reply may have together; by the model's name, where
+    /// that is known, unless set. A run keeps its conversation below this.
+    #[must_use]
+    pub fn context_window(mut self, tokens: Tokens) -> Self {
+        self.context_window = Some(tokens);
+        self
+    }
+
     /// What the model costs; nothing unless set.
     #[must_use]
     pub fn price(mut self, price: Price) -> Self {
@@ -258,6 +271,8 @@ impl OpenAiBuilder {
         let service = tower::service_fn(move |request| transport::exchange(http.clone(), request, stream));
         let endpoint = Endpoint::new(base_url.as_str().trim_end_matches('/').to_owned(), headers);
         let spec = ModelSpec {
+            context_window: self.context_window.or_else(|| known_window(&self.model)),
+            counter: known_counter(&self.model),
             name: self.model,
             provider: self.provider,
             price: self.price,
@@ -327,6 +342,9 @@ impl OpenAiBuilder {
         }
         if self.idle_timeout.is_zero() {
             return out_of_range("idle_timeout", "0s".to_owned(), "a positive length, like 30 s");
+        }
+        if let Some(Tokens(window @ ..WINDOW_MIN)) = self.context_window {
+            return out_of_range("context_window", window.to_string(), "256 or more");
         }
         let mut settings = self.body.clone();
         if let Some(temperature) = self.temperature {

@@ -335,10 +335,36 @@ async fn a_body_that_is_no_json_is_not_logged() {
 
 #[tokio::test]
 async fn llama_cpp_says_too_large_in_its_own_way() {
-    let body = r#"{"error":{"code":400,"message":"request (5010 tokens) exceeds the available context size","type":"exceed_context_size_error","n_ctx":2048}}"#;
+    let body = r#"{"error":{"code":400,"message":"request (5010 tokens) exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":5010,"n_ctx":2048}}"#;
     let failure = failure("400 Bad Request", &[], body).await;
     expect![[r#"too_large: The conversation is too long for model `m-1` (HTTP 400). The provider says: "request (5010 tokens) exceeds the available context size""#]]
         .assert_eq(&failure.to_string());
+    assert_eq!(failure.window.map(std::num::NonZeroU32::get), Some(2048));
+}
+
+#[tokio::test]
+async fn an_overflow_that_is_named_no_more_than_a_bad_request_is_known_by_its_words() {
+    for (body, code) in [
+        (
+            r#"{"error":{"message":"litellm.ContextWindowExceededError: too long","type":null,"param":null,"code":"400"}}"#,
+            FailureCode::TooLarge,
+        ),
+        (
+            r#"{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}"#,
+            FailureCode::TooLarge,
+        ),
+        (
+            r#"{"error":{"message":"prompt is too long: 9 tokens > 8","type":"invalid_request_error"}}"#,
+            FailureCode::TooLarge,
+        ),
+        (
+            r#"{"error":{"message":"The value `maximum context length` is no colour.","type":"invalid_request_error","code":"bad_colour"}}"#,
+            FailureCode::InvalidArguments,
+        ),
+    ] {
+        let failure = failure("400 Bad Request", &[], body).await;
+        assert_eq!((failure.code, failure.window), (code, None), "{body}");
+    }
 }
 
 #[tokio::test]

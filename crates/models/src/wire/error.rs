@@ -17,6 +17,8 @@ pub(crate) struct WireError {
     pub(crate) message: Option<String>,
     /// What the model wrote, where the provider could not read a tool call in it.
     pub(crate) failed_generation: Option<String>,
+    /// The tokens that the model takes, where its window is said.
+    pub(crate) window: Option<u64>,
 }
 
 impl WireError {
@@ -58,6 +60,7 @@ impl WireError {
             param: fields.word("param"),
             message: fields.text("message").or_else(|| fields.text("detail")),
             failed_generation: fields.text("failed_generation"),
+            window: fields.count("n_ctx"),
         }
     }
 

@@ -71,7 +71,7 @@ fn an_answer_of_a_shape_is_asked_for_by_its_schema() {
 }
 
 fn error(body: &str, expected: Expect) {
-    let WireError { code, kind, message, failed_generation, param: _ } = WireError::of_body(body);
+    let WireError { code, kind, message, failed_generation, .. } = WireError::of_body(body);
     expected.assert_eq(&format!(
         "{} | {} | {} | {}",
         code.unwrap_or_default(),

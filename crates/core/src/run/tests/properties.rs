@@ -14,6 +14,8 @@ enum Step {
     Ends { index: u32, how: usize, stale: bool },
     ModelFails,
     RejectsTool(usize),
+    Overflows,
+    Summarises(bool),
     Timer(RunTimer),
     Unparks(u32),
     Cancels,
@@ -47,15 +49,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             Just(Step::Timer(RunTimer::WallClock)),
             Just(Step::Timer(RunTimer::Settle)),
         ],
+        1 => Just(Step::Overflows),
+        3 => any::<bool>().prop_map(Step::Summarises),
         3 => (0..5000u64).prop_map(Step::Waits),
     ];
     prop::collection::vec(step, 1..80)
 }
 
+const LONG: &str = include_str!("properties.rs");
+
 fn verdict(how: usize) -> Result<&'static str, Failure> {
     match how {
         0 => Ok("fine"),
-        1 => Ok(""),
+        1 => Ok(LONG),
         2 => Err(Failure::not_found("Not there.")),
         3 => Err(Failure::unavailable("Down.")),
         4 => Err(Failure::crashed("Broke.")),
@@ -96,6 +102,12 @@ fn take(scene: &mut Scene, step: Step) {
             let failure = Failure::invalid_arguments("No.").rejects_tool(NAMES[name]);
             scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 })
         }
+        Step::Overflows => {
+            let (turn, model) = (scene.turn, scene.model);
+            let failure = Failure::too_large("Too long.");
+            scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 })
+        }
+        Step::Summarises(works) => scene.summarises(works.then_some("It was found.")),
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
         Step::Unparks(index) => scene.unparks(index),
         Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),
@@ -112,7 +124,7 @@ fn play_out(scene: &mut Scene) {
         for index in 0..6 {
             scene.unparks(index).ends(index, Ok("late but fine"));
         }
-        scene.says("Done.");
+        scene.summarises(None).says("Done.");
         scene.on(RunEvent::TimerFired { timer: RunTimer::Settle });
     }
     panic!("the run never ends: {:?}", scene.seen);
@@ -154,8 +166,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_run_keeps_its_promises_under_any_order_of_events(steps in steps()) {
-        let mut scene = Scene::with(RunLimits { turns: 20, tool_calls: 60, ..RunLimits::default() }, PanicPolicy::Observe);
+    fn a_run_keeps_its_promises_under_any_order_of_events(
+        steps in steps(),
+        window in prop::option::of(1500..20_000u64),
+    ) {
+        let limits = RunLimits { turns: 20, tool_calls: 60, ..RunLimits::default() };
+        let mut scene = Scene::changed(limits, PanicPolicy::Observe, |spec| {
+            Arc::make_mut(&mut spec.model).context_window = window.map(Tokens);
+        });
         for step in steps {
             take(&mut scene, step);
             scene.history_is_valid();
@@ -169,6 +187,9 @@ proptest! {
         prop_assert!(scene.seen.last().unwrap().starts_with("end "), "nothing after the end");
         let run: BTreeSet<&str> = lines("run ").filter_map(|line| line.split(' ').nth(1)).collect();
         prop_assert_eq!(run.len(), lines("run ").count(), "no call is dispatched twice but after it was parked");
+        if scene.seen.iter().any(|line| line.starts_with("trim Summarised") || line.starts_with("trim Dropped")) {
+            return Ok(());
+        }
         let asked = scene.machine.history().messages().iter().map(|message| match message {
             Message::Assistant { calls, .. } => calls.len(),
             _ => 0,
