@@ -37,8 +37,8 @@ pub use model::{
 pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy};
 pub use status::{
-    BreakerStatus, BreakerSwitch, Counters, DependencyKind, PastFailure, ServiceState, ToolChange, ToolEvent,
-    ToolStatus,
+    BreakerStatus, BreakerSwitch, Counters, DependencyKind, ErrorSpike, PastFailure, ServiceState,
+    ToolChange, ToolEvent, ToolStatus,
 };
 pub use tool::{
     BreakerPolicy, BudgetPolicy, CancelSignal, Effect, NeverCancelled, OnExhausted, ResiliencePolicy,

@@ -52,8 +52,8 @@ mod tool;
 pub use dauntless_contract::{
     AgentSpec, AppendError, BoxFuture, BreakerPolicy, BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy,
     Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock, Counters, CreateError, DependencyKind,
-    Effect, EffectState, Failure, FailureCode, Fence, FieldProblem, Finish, History, Journal, Json,
-    LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled,
+    Effect, EffectState, ErrorSpike, Failure, FailureCode, Fence, FieldProblem, Finish, History, Journal,
+    Json, LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled,
     NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, RawCall,
     ReadError, Recorded, ResiliencePolicy, RetryPolicy, Round, RunEvent, RunId, RunLimits, RunTimer,
     RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink, Timestamp, Tokens, Tool, ToolCall,
