@@ -148,19 +148,24 @@ fn details(tool: &ToolStatus, at: Timestamp) -> String {
     let counters = &tool.counters;
     let mut text = format!("\n{}\n", tool.name);
     let mut row = |name: &str, value: &str| {
-        let _ = writeln!(text, "  {name:<17}{value}");
+        let _ = writeln!(text, "  {name:<18}{value}");
     };
     let calls = counters.calls;
-    row(
-        "calls",
-        &match counters.succeeded {
-            0 => format!("{calls}, none worked"),
-            worked => format!("{calls}, {worked} worked, in {} on average", length(average(tool))),
-        },
-    );
-    row("attempts", &format!("{}, {} of them retries", counters.attempts, counters.retries));
-    row("failed attempts", &counted(&counters.failed_attempts));
-    row("shown to a model", &counted(&counters.observed));
+    let worked = match (calls, counters.succeeded) {
+        (0, _) => "none yet".to_owned(),
+        (_, 0) => format!("{calls}, none worked"),
+        (_, worked) => format!("{calls}, {worked} worked, in {} on average", length(average(tool))),
+    };
+    row("calls", &worked);
+    if counters.attempts > 0 {
+        row("attempts", &format!("{}, {} of them retries", counters.attempts, counters.retries));
+    }
+    if !counters.failed_attempts.is_empty() {
+        row("failed attempts", &counted(&counters.failed_attempts));
+    }
+    if !counters.observed.is_empty() {
+        row("shown to a model", &counted(&counters.observed));
+    }
     if counters.stale > 0 {
         row("late answers", &format!("{}, dropped", counters.stale));
     }
@@ -178,9 +183,6 @@ fn average(tool: &ToolStatus) -> Duration {
 }
 
 fn counted(counts: &BTreeMap<FailureCode, u64>) -> String {
-    if counts.is_empty() {
-        return "none".to_owned();
-    }
     counts.iter().map(|(code, count)| format!("{code} ×{count}")).collect::<Vec<_>>().join(", ")
 }
 

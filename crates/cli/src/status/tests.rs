@@ -105,19 +105,16 @@ fn the_details_tell_the_counters_and_the_latest_failures_and_obey_none() {
         label  tool  up       closed                0 of 0  10/10   open           0/8      0/32     0         0
 
         stock
-          calls            4, 1 worked, in 0.12 s on average
-          attempts         6, 2 of them retries
-          failed attempts  unavailable ×5
-          shown to a model unavailable ×1, invalid_arguments ×2
-          late answers     1, dropped
-          latest failures  0.3 s ago       unavailable: \u{1b}[2JStill down.
-                           90 s ago        unavailable: The service is down.
+          calls             4, 1 worked, in 0.12 s on average
+          attempts          6, 2 of them retries
+          failed attempts   unavailable ×5
+          shown to a model  unavailable ×1, invalid_arguments ×2
+          late answers      1, dropped
+          latest failures   0.3 s ago       unavailable: \u{1b}[2JStill down.
+                            90 s ago        unavailable: The service is down.
 
         label
-          calls            0, none worked
-          attempts         0, 0 of them retries
-          failed attempts  none
-          shown to a model none
+          calls             none yet
     "#]].assert_eq(&shown(&process, Detail::All));
 }
 

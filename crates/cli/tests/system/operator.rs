@@ -12,7 +12,7 @@ const NOTHING: &str = "dauntless: nothing is running: `dauntless run` and `daunt
                        while they run, by the user who started them, and unless they were started with \
                        --no-control\n";
 
-/// A tool that fails, and one that says that it has started and goes on until there is a file `go`.
+/// A tool that fails, one that quotes a key when it does, and one that says that it has started and goes on until there is a file `go`.
 fn tools(counter: &RequestCounter) -> String {
     let address = counter.url().replace("http://", "");
     format!(
@@ -20,7 +20,9 @@ fn tools(counter: &RequestCounter) -> String {
          retry = {{ attempts = 2, base = \"5ms\" }}\nbreaker = {{ consecutive_failures = 2, open_for = \"1m\" }}\n\
          [tools.stock.http]\nurl = \"http://{address}/\"\nhosts = [\"{address}\"]\n\
          [tools.wait]\ndescription = \"Wait.\"\neffect = \"read_only\"\n[tools.wait.command]\n\
-         argv = [\"sh\", \"-c\", \"echo $$ > started; while [ ! -e go ]; do sleep 0.02; done; echo done\"]\n"
+         argv = [\"sh\", \"-c\", \"echo $$ > started; while [ ! -e go ]; do sleep 0.02; done; echo done\"]\n\
+         [tools.login]\ndescription = \"Log in.\"\neffect = \"read_only\"\n[tools.login.command]\n\
+         argv = [\"sh\", \"-c\", \"echo no entry for $T >&2; exit 1\"]\nenv = {{ T = \"${{OPENAI_API_KEY}}\" }}\n"
     )
 }
 
@@ -41,7 +43,12 @@ fn a_run_is_looked_at_and_switched_from_a_second_process() {
     let counter =
         RequestCounter::start([Answer::status(503), Answer::status(503), Answer::json(200, &json!({}))])
             .unwrap();
-    let script = [call("stock"), call("wait"), call("stock"), Reply::text("Three are left.")];
+    let script = [
+        Reply::calls(["stock", "login"].map(|tool| Call::new(tool, &json!({})))),
+        call("wait"),
+        call("stock"),
+        Reply::text("Three are left."),
+    ];
     let provider = provider(Script::by_turn(script));
     folder.configure(&provider, &tools(&counter));
     folder.run(&["tools", "--status"]).assert(68, "", NOTHING);
@@ -59,9 +66,12 @@ fn a_run_is_looked_at_and_switched_from_a_second_process() {
     assert!(row("wait").contains("1/8") && row("m ").contains("model"), "{table:?}");
 
     let one = folder.run(&["tools", "--status", "stock"]);
-    assert!(one.out.contains("failed attempts  unavailable ×2\n"), "{one:?}");
+    assert!(one.out.contains("failed attempts   unavailable ×2\n"), "{one:?}");
     assert!(one.out.contains("latest failures"), "{one:?}");
     assert!(!one.out.contains("wait "), "only the tool asked for: {one:?}");
+    // That no output holds the key is looked at in every test.
+    let quotes = folder.run(&["tools", "--status", "login"]);
+    assert!(quotes.out.contains("no entry for "), "{quotes:?}");
     let json = folder.run(&["tools", "--status", "--json", "--pid", &pid]);
     let status: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(status["pid"], json!(child.id()));
@@ -73,12 +83,17 @@ fn a_run_is_looked_at_and_switched_from_a_second_process() {
     folder.run(&["tools", "switch", "stok", "open"]).assert(
         2,
         "",
-        "dauntless: no running process has a tool `stok`; there are: stock, wait\n",
+        "dauntless: no running process has a tool `stok`; there are: login, stock, wait\n",
     );
 
     folder.write("go", "");
     let ran = Ran::wait(child);
-    ran.assert(0, "Three are left.\n", "");
+    assert_eq!((ran.code, &*ran.out), (Some(0), "Three are left.\n"), "{ran:?}");
+    assert_eq!(
+        ran.err.matches("an operator switched the breaker dependency=\"stock\"").count(),
+        2,
+        "{ran:?}"
+    );
     assert_eq!(counter.requests(), 3, "after the reset the tool was asked again");
     folder.run(&["tools", "--status"]).assert(68, "", NOTHING);
     let gone = folder.run(&["tools", "switch", "stock", "open", "--pid", &pid]);
