@@ -29,6 +29,8 @@ impl Exit {
     pub(crate) const SCRIPT: Self = Self::new(65, "script", "the script of a model cannot be followed");
     pub(crate) const UNREADABLE: Self =
         Self::new(66, "unreadable", "a file or standard input cannot be read");
+    pub(crate) const NOT_RUNNING: Self =
+        Self::new(68, "not_running", "`tools --status` and `switch`: no such process can be asked");
     pub(crate) const CANNOT_START: Self =
         Self::new(69, "cannot_start", "a tool or an agent cannot start on this machine");
     pub(crate) const INTERNAL: Self = Self::new(70, "internal", "Dauntless itself broke");
@@ -59,6 +61,7 @@ impl Exit {
         Self::PROBE_FAILED,
         Self::SCRIPT,
         Self::UNREADABLE,
+        Self::NOT_RUNNING,
         Self::CANNOT_START,
         Self::INTERNAL,
         Self::UNWRITABLE,

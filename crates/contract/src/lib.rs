@@ -41,8 +41,8 @@ pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy, Trim};
 pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
 pub use status::{
-    BreakerStatus, BreakerSwitch, Counters, DependencyKind, PastFailure, ServiceState, ToolChange, ToolEvent,
-    ToolStatus,
+    BreakerStatus, BreakerSwitch, Counters, DependencyKind, ErrorSpike, PastFailure, ServiceState,
+    ToolChange, ToolEvent, ToolStatus,
 };
 pub use tool::{
     BreakerPolicy, BudgetPolicy, CancelSignal, Effect, NeverCancelled, OnExhausted, ResiliencePolicy,

@@ -138,7 +138,7 @@ impl RuntimeBuilder {
     }
 
     /// Called with each run that ended for a reason nobody in it could do anything about. It runs
-    /// on a supervisor: it must return at once.
+    /// on a supervisor, inside the span of the run: it must return at once.
     pub fn on_escalation(mut self, tell: impl Fn(&Escalation) + Send + Sync + 'static) -> Self {
         self.on_escalation = Some(Arc::new(tell));
         self

@@ -64,6 +64,8 @@ pub struct Escalation {
     pub agent: Arc<str>,
     /// The reason.
     pub reason: StopReason,
+    /// The run's span. Where `tracing-opentelemetry` listens, its context holds the trace id.
+    pub span: Span,
 }
 
 /// Drives one run: messages become events, effects become calls and timers.
@@ -453,6 +455,7 @@ impl RunShell {
             run: outcome.run,
             agent: Arc::clone(&self.crew.spec.agent.name),
             reason: outcome.reason.clone(),
+            span: self.span.clone(),
         };
         let _ = waiting.send(outcome.clone());
         match escalation.reason {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::args::{RunArgs, direct_model};
 use crate::chaos;
+use crate::control;
 use crate::exit::{Exit, Stop};
 use crate::output::{self, Reader};
 use crate::process::{self, END_WITHIN, Watching};
@@ -101,8 +102,10 @@ async fn answer(
     let app = App::assemble(config, environment).await.map_err(|error| Stop::new(Exit::INTERNAL, error))?;
     let signals = Signals::listen(app.killer())?;
     let command = async {
+        let control = control::open(&app, &args.control).await;
         let result = repeated(args, &app, &signals, goal, detail).await;
         app.shutdown(END_WITHIN).await;
+        drop(control);
         result
     };
     signals.guard(command).await

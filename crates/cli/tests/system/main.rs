@@ -8,6 +8,7 @@
 mod bad_input;
 mod chaos;
 mod ending;
+mod operator;
 mod rehearsal;
 mod running;
 mod tools;
@@ -61,6 +62,7 @@ impl Folder {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dauntless"));
         command.args(arguments).current_dir(&self.0).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap()).env("OPENAI_API_KEY", KEY);
+        command.env("XDG_RUNTIME_DIR", &self.0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

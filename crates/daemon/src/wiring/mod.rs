@@ -109,6 +109,10 @@ impl App {
         &self.runtime
     }
 
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.values()
+    }
+
     /// What did not start.
     pub fn broken(&self) -> &[Broken] {
         &self.broken

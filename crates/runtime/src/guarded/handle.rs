@@ -217,6 +217,7 @@ impl<P: Port> GuardedHandle<P> {
             restarts: self.shared.restarts.load(Ordering::Relaxed),
             counters: policies.stats.counters().clone(),
             last_failures: policies.stats.failures().cloned().collect(),
+            error_spike: policies.stats.error_spike(),
         }
     }
 
