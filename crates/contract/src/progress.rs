@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, FailureCode, Outcome};
+use crate::{CallKey, FailureCode, Outcome, Question};
 
 /// Why there was no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +111,18 @@ pub enum Progress {
         waited: Duration,
         /// Why there was no further attempt.
         stopped_by: Option<StoppedBy>,
+    },
+    /// The model asked the user, and the call waits for the answer.
+    InputRequested(
+        /// The question.
+        Question,
+    ),
+    /// The user answered.
+    InputGiven {
+        /// The call that asked.
+        call: CallKey,
+        /// The user's words, redacted.
+        text: Arc<str>,
     },
     /// The breaker of a dependency opened during this run.
     BreakerOpened {

@@ -57,6 +57,7 @@ pub struct OpenAi {
     stream: bool,
     idle_timeout: Duration,
     settings: Arc<Map<String, Value>>,
+    answer_schemas: bool,
     send_back: Arc<[String]>,
     /// The key and the values of headers: what no failure may show.
     secrets: Arc<[Secret]>,
@@ -191,6 +192,7 @@ impl OpenAi {
             request,
             stream: self.stream,
             settings: &self.settings,
+            shape: self.answer_schemas,
             send_back: &self.send_back,
         }
     }

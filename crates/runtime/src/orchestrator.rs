@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
-    Progress, Recorded, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput,
-    ToolSpec,
+    Attendance, CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest,
+    NewRun, Outcome, Progress, Question, Recorded, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason,
+    Timestamp, ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::CallEnd;
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Span;
 
+use crate::answerer::AnswerError;
 use crate::clock::sleep_until;
 use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, Job, JobTicket, ReplySlot};
@@ -75,6 +76,7 @@ pub(crate) struct RunArgs {
     pub(crate) crew: Arc<Crew>,
     pub(crate) goal: Arc<str>,
     pub(crate) limits: RunLimits,
+    pub(crate) attendance: Attendance,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) journal: Option<(Arc<dyn Journal>, Fence)>,
     pub(crate) watch: Watch,
@@ -88,6 +90,8 @@ pub(crate) enum RunMsg {
     CallEnded { asked: CallAsked, end: CallEnd<ToolOutput> },
     Timer(RunTimer),
     Cancel { by: Arc<str> },
+    Questions { reply: oneshot::Sender<Vec<Question>> },
+    Answer { call: CallKey, text: Arc<str>, reply: oneshot::Sender<Result<(), AnswerError>> },
 }
 
 /// The run, as the one who waits for an answer.
@@ -179,7 +183,8 @@ impl Actor for OrchestratorActor {
     type Arguments = RunArgs;
 
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
-        let RunArgs { run, crew, goal, limits, clock, journal, watch, outcome, parent_span } = args;
+        let RunArgs { run, crew, goal, limits, attendance, clock, journal, watch, outcome, parent_span } =
+            args;
         let agent = Arc::clone(&crew.spec.agent.name);
         let span = telemetry::run_span(&parent_span, run, &agent);
         me.send_message(RunMsg::Start)?;
@@ -190,7 +195,7 @@ impl Actor for OrchestratorActor {
             clock,
             journal: journal.map(|(journal, fence)| Appender { journal, fence, head: 0 }),
             watch,
-            start: Some(RunEvent::RunStarted { agent, goal, limits }),
+            start: Some(RunEvent::RunStarted { agent, goal, limits, attendance }),
             outcome: Some(outcome),
             model: None,
             calls: BTreeMap::new(),
@@ -247,6 +252,17 @@ impl RunShell {
             }
             RunMsg::Timer(timer) => RunEvent::TimerFired { timer },
             RunMsg::Cancel { by } => RunEvent::CancelRequested { by },
+            RunMsg::Questions { reply } => {
+                let _ = reply.send(self.machine.questions());
+                return None;
+            }
+            RunMsg::Answer { call, text, reply } => {
+                let open = self.machine.questions();
+                let known = open.iter().any(|question| question.call == call);
+                let _ = reply.send(if known { Ok(()) } else { Err(AnswerError::not_open(call, &open)) });
+                let text = self.crew.spec.redactor.text(&text).into();
+                known.then_some(RunEvent::InputGiven { call, text })?
+            }
         })
     }
 
@@ -319,7 +335,10 @@ impl RunShell {
             // The machine asks for no model that the crew was not built with.
             return;
         };
-        let request = ModelRequest::new(Arc::clone(self.machine.history()), tools);
+        let request = ModelRequest {
+            answer: self.crew.spec.answer.as_ref().map(|shape| Arc::clone(shape.schema())),
+            ..ModelRequest::new(Arc::clone(self.machine.history()), tools)
+        };
         let job = Job {
             request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
             deadline,

@@ -77,7 +77,7 @@ impl CallAccounting {
                         books.asked(CallKey { turn: *turn, index }, &call.id, &call.name);
                     }
                 }
-                RunEvent::CallEnded { call, .. } => {
+                RunEvent::CallEnded { call, .. } | RunEvent::InputGiven { call, .. } => {
                     books.ended(*call);
                 }
                 RunEvent::RunStarted { .. }
@@ -112,6 +112,8 @@ impl CallAccounting {
             Progress::TurnStarted { .. }
             | Progress::TextArrived { .. }
             | Progress::ModelRetried { .. }
+            | Progress::InputRequested(_)
+            | Progress::InputGiven { .. }
             | Progress::BreakerOpened { .. }
             | Progress::Nudged { .. } => {}
         }

@@ -7,6 +7,7 @@ use dauntless_contract::{
     PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
+use super::builtin::Builtin;
 use super::nudge::{Dud, counted};
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
@@ -32,7 +33,7 @@ impl RunMachine {
         for (index, raw) in reply.calls.iter().enumerate() {
             let cut = (reply.finish == Finish::Length && index == last)
                 .then_some(OutputLimit { tokens: reply.output_limit });
-            if let Some(reason) = self.take_call(raw, cut, over_limit, &mut slots, effects) {
+            if let Some(reason) = self.take_call(now, raw, cut, over_limit, &mut slots, effects) {
                 stuck.get_or_insert(reason);
             }
         }
@@ -46,6 +47,7 @@ impl RunMachine {
     /// One call: run it, or answer it at once. Answers the reason to stop when the model is stuck.
     fn take_call(
         &mut self,
+        now: Timestamp,
         raw: &RawCall,
         cut: Option<OutputLimit>,
         over_limit: bool,
@@ -78,6 +80,10 @@ impl RunMachine {
             (GuardVerdict::Run, Ok(_)) if over_limit => (over_call_limit(self.limits.tool_calls), None),
             (GuardVerdict::Run, Ok(spec)) => {
                 let call = slots.push(call, fingerprint, SlotState::Running(Running::new(spec)));
+                if let Some(Builtin::AskUser) = Builtin::of(&self.spec.agent, &tool) {
+                    self.ask_user(now, call, slots, effects);
+                    return None;
+                }
                 let asked = Arc::clone(&tool);
                 let deadline = self.deadline();
                 effects.push(RunEffect::Dispatch { call, asked, tool, arguments, deadline });
@@ -169,11 +175,12 @@ impl RunMachine {
     fn stop_calls(
         &mut self,
         now: Timestamp,
-        slots: Slots,
+        mut slots: Slots,
         reason: StopReason,
         explanation: Option<Arc<str>>,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        self.drop_questions(now, &mut slots, effects);
         let mut patience = SETTLE_MAX;
         for (call, spec) in slots.running_with_spec() {
             let reach = match spec.effect {
@@ -252,7 +259,7 @@ impl RunMachine {
     }
 
     /// Takes the end of a call, and gives the call its observation.
-    fn take_end(
+    pub(super) fn take_end(
         &mut self,
         now: Timestamp,
         slots: &mut Slots,

@@ -10,6 +10,9 @@
 //!               └────────────────────────────────►│
 //! ```
 
+mod answer;
+mod ask_user;
+mod builtin;
 mod calls;
 mod fallback;
 mod nudge;
@@ -21,13 +24,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    AgentSpec, CallKey, Failure, History, Json, LimitKind, ModelSpec, Outcome, Progress, RunEvent, RunId,
-    RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
+    AgentSpec, Attendance, CallKey, Failure, History, Json, LimitKind, ModelSpec, Outcome, Progress,
+    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
 };
 
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+pub use answer::AnswerShape;
+pub use builtin::toolbox;
 pub use fallback::ModelFallback;
 use nudge::Unproductive;
 use slots::Slots;
@@ -40,6 +45,8 @@ pub struct RunSpec {
     pub agent: AgentSpec,
     /// Its tools.
     pub toolbox: Toolbox,
+    /// The shape that its answers must have, if it demands one.
+    pub answer: Option<AnswerShape>,
     /// Its model.
     pub model: Arc<ModelSpec>,
     /// The models that are asked when it fails, in order.
@@ -152,6 +159,9 @@ pub struct RunMachine {
     guard: LoopGuard,
     unproductive: Unproductive,
     withdrawn: Withdrawn,
+    attendance: Attendance,
+    /// Answers that missed the agent's shape.
+    misfits: u32,
     phase: Phase,
 }
 
@@ -168,6 +178,8 @@ impl PartialEq for RunMachine {
             && self.guard == other.guard
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
+            && self.attendance == other.attendance
+            && self.misfits == other.misfits
             && self.phase == other.phase
     }
 }
@@ -186,6 +198,8 @@ impl RunMachine {
             guard: LoopGuard::default(),
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
+            attendance: Attendance::default(),
+            misfits: 0,
             phase: Phase::Created,
         }
     }
@@ -196,7 +210,8 @@ impl RunMachine {
         let mut effects = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits }) => {
+            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits, attendance }) => {
+                self.attendance = attendance;
                 self.start(now, &goal, limits, &mut effects)
             }
             (
@@ -222,6 +237,9 @@ impl RunMachine {
             (Phase::Settling { slots, reason, explanation }, RunEvent::CallEnded { call, record }) => {
                 self.call_settled(now, slots, reason, explanation, (call, record), &mut effects)
             }
+            (Phase::Calling(slots), RunEvent::InputGiven { call, text }) => {
+                self.input_given(now, slots, call, text, &mut effects)
+            }
             (
                 Phase::Settling { slots, reason, explanation },
                 RunEvent::TimerFired { timer: RunTimer::Settle },
@@ -242,6 +260,7 @@ impl RunMachine {
                 | RunEvent::ModelReplied { .. }
                 | RunEvent::ModelFailed { .. }
                 | RunEvent::CallEnded { .. }
+                | RunEvent::InputGiven { .. }
                 | RunEvent::TimerFired { timer: RunTimer::Settle },
             ) => phase,
         };
@@ -298,7 +317,9 @@ impl RunMachine {
     ) -> Phase {
         self.limits = limits;
         self.started = now;
-        self.history = Arc::new(History::open(&self.spec.agent.instructions, goal));
+        let own = &self.spec.agent.instructions;
+        let instructions = self.spec.answer.as_ref().map_or_else(|| Arc::clone(own), |shape| shape.told(own));
+        self.history = Arc::new(History::open(&instructions, goal));
         effects.push(RunEffect::StartTimer { timer: RunTimer::WallClock, at: self.deadline() });
         self.next_turn(now, effects)
     }
@@ -327,7 +348,7 @@ impl RunMachine {
     }
 
     fn ask_last_words(&mut self, now: Timestamp, limit: LimitKind, effects: &mut Vec<RunEffect>) -> Phase {
-        let text = nudge::last_words(limit, &self.limits);
+        let text = nudge::last_words(limit, &self.limits, self.form());
         self.nudge(text, effects);
         self.ask(now, Purpose::LastWords(limit), effects)
     }
@@ -422,7 +443,8 @@ impl RunMachine {
                 let text = self.history.last_assistant_text().cloned();
                 self.end(now, reason, None, text, effects)
             }
-            Phase::Calling(slots) => {
+            Phase::Calling(mut slots) => {
+                self.drop_questions(now, &mut slots, effects);
                 for call in slots.running() {
                     effects.push(RunEffect::CancelCall { call, reach: CancelReach::Running });
                 }

@@ -7,7 +7,6 @@ use dauntless_contract::{Finish, ModelReply, StopReason, Timestamp, Tokens, Usag
 use super::nudge::{self, Dud};
 use super::slots::Slots;
 use super::{Phase, Purpose, RunEffect, RunMachine};
-use crate::prose;
 
 impl RunMachine {
     pub(super) fn replied(
@@ -54,26 +53,25 @@ impl RunMachine {
                 Arc::make_mut(&mut self.history).answer(text, reply.extra);
                 self.dud(now, Dud::Cut, nudge::cut(reply.output_limit), effects)
             }
-            Some(text) if prose::looks_like_call(&text, &self.spec.toolbox) => {
-                Arc::make_mut(&mut self.history).answer(text, reply.extra);
-                self.dud(now, Dud::Prose, nudge::prose(), effects)
-            }
-            Some(text) => {
-                Arc::make_mut(&mut self.history).answer(Arc::clone(&text), reply.extra);
-                self.end(now, StopReason::Completed, None, Some(text), effects)
-            }
+            Some(text) => self.answered(now, text, reply.extra, effects),
             None if reply.finish == Finish::Length => {
                 self.dud(now, Dud::Cut, nudge::cut(reply.output_limit), effects)
             }
             None => {
                 let hidden = reply.usage.map_or(Tokens::ZERO, |usage| usage.completion);
-                self.dud(now, Dud::Empty, nudge::empty(hidden.0), effects)
+                self.dud(now, Dud::Empty, nudge::empty(hidden.0, self.form()), effects)
             }
         }
     }
 
     /// A reply that leads nowhere: one nudge and another turn, or the end after too many.
-    fn dud(&mut self, now: Timestamp, dud: Dud, words: Arc<str>, effects: &mut Vec<RunEffect>) -> Phase {
+    pub(super) fn dud(
+        &mut self,
+        now: Timestamp,
+        dud: Dud,
+        words: Arc<str>,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
         if let Some(reason) = self.unproductive.count(dud) {
             // What was written as a call or came to nothing is no partial answer.
             let text = match dud {

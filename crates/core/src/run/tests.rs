@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod answers;
 mod fallbacks;
 mod properties;
+mod questions;
 mod withdrawal;
 
 /// A run under test, and what it wanted done, line by line.
@@ -57,9 +59,17 @@ fn tools() -> Vec<Arc<ToolSpec>> {
     ]
 }
 
+static AGENT: LazyLock<AgentSpec> = LazyLock::new(|| AgentSpec {
+    name: "a".into(),
+    instructions: "Be good.".into(),
+    on_panic: PanicPolicy::Observe,
+    answer: None,
+    ask_user: true,
+});
+
 /// Compiled once: schemas and patterns cost more than a run.
 static TOOLBOX: LazyLock<Toolbox> = LazyLock::new(|| {
-    let (toolbox, bad) = Toolbox::build(tools());
+    let (toolbox, bad) = toolbox(&AGENT, tools());
     assert!(bad.is_empty(), "{bad:?}");
     toolbox
 });
@@ -71,6 +81,15 @@ impl Scene {
     }
 
     fn with(limits: RunLimits, on_panic: PanicPolicy) -> Self {
+        Self::set(limits, on_panic, None, Attendance::Attended)
+    }
+
+    fn set(
+        limits: RunLimits,
+        on_panic: PanicPolicy,
+        shape: Option<AnswerShape>,
+        attendance: Attendance,
+    ) -> Self {
         let model = ModelSpec {
             name: "m".into(),
             provider: "test".into(),
@@ -81,8 +100,9 @@ impl Scene {
         let second = ModelSpec { name: "m2".into(), price: Price::default(), ..model.clone() };
         let third = ModelSpec { name: "m3".into(), ..second.clone() };
         let spec = RunSpec {
-            agent: AgentSpec { name: "a".into(), instructions: "Be good.".into(), on_panic },
+            agent: AgentSpec { on_panic, ..AGENT.clone() },
             toolbox: TOOLBOX.clone(),
+            answer: shape,
             fallbacks: vec![
                 ModelFallback { model: Arc::new(second), on: vec![Bucket::Transient, Bucket::Harness] },
                 ModelFallback { model: Arc::new(third), on: vec![Bucket::Transient] },
@@ -101,7 +121,7 @@ impl Scene {
             seen: Vec::new(),
             events: Vec::new(),
         };
-        scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits });
+        scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits, attendance });
         scene
     }
 
@@ -130,6 +150,9 @@ impl Scene {
             RunEffect::CancelCall { call, reach } => format!("cancel {call} {reach:?}"),
             RunEffect::CancelModel { turn } => format!("cancel model {turn}"),
             RunEffect::StartTimer { timer, at } => format!("timer {timer:?} {at:?}"),
+            RunEffect::Report(Progress::InputRequested(Question { call, question, choices })) => {
+                format!("question {call} {question} {choices:?}")
+            }
             RunEffect::Report(Progress::Nudged { text, .. }) => format!("nudge {text}"),
             RunEffect::Report(Progress::RunEnded { outcome }) => {
                 let text = outcome.text.as_deref().map_or_else(String::new, |text| format!(" `{text}`"));

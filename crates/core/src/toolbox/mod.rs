@@ -20,6 +20,7 @@ mod fallback;
 mod fingerprint;
 
 pub use crate::arguments::Repair;
+pub(crate) use compile::validator;
 pub(crate) use fingerprint::Digest;
 pub use fingerprint::Fingerprint;
 

@@ -46,6 +46,7 @@ pub struct OpenAiBuilder {
     resilience: ResiliencePolicy,
     idle_timeout: Duration,
     body: Map<String, Value>,
+    answer_schemas: bool,
     send_back: Vec<String>,
 }
 
@@ -110,6 +111,7 @@ impl OpenAiBuilder {
             resilience: ResiliencePolicy::for_model(),
             idle_timeout: IDLE_TIMEOUT,
             body: Map::new(),
+            answer_schemas: true,
             send_back: SEND_BACK.map(str::to_owned).to_vec(),
         }
     }
@@ -195,6 +197,15 @@ impl OpenAiBuilder {
         self
     }
 
+    /// Whether the schema that an agent demands of its answers goes into the request, as
+    /// `response_format`. It does unless set to false, for a provider that refuses the field or does
+    /// not take it together with tools. The instructions tell the schema either way.
+    #[must_use]
+    pub fn answer_schemas(mut self, send: bool) -> Self {
+        self.answer_schemas = send;
+        self
+    }
+
     /// Which unknown fields of an earlier reply go back to the provider, in place of
     /// `reasoning_content`, `reasoning_details` and `extra_content`. Some providers demand them and
     /// some refuse them; for the latter, give an empty list.
@@ -238,6 +249,7 @@ impl OpenAiBuilder {
             stream,
             idle_timeout: self.idle_timeout,
             settings: Arc::new(settings),
+            answer_schemas: self.answer_schemas,
             send_back: self.send_back.into(),
             secrets: self
                 .api_key

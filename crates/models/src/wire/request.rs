@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use dauntless_contract::{Json, Message, ModelRequest, ToolCall, ToolSpec};
+use dauntless_contract::{AnswerSchema, Json, Message, ModelRequest, ToolCall, ToolSpec};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -21,6 +21,8 @@ pub(crate) struct ChatRequest<'a> {
     pub(crate) stream: bool,
     /// Everything else, as it goes into the body.
     pub(crate) settings: &'a Map<String, Value>,
+    /// Whether the shape of the answer may stand in the request.
+    pub(crate) shape: bool,
     /// The fields of earlier replies that go back to the provider.
     pub(crate) send_back: &'a SendBack,
 }
@@ -37,6 +39,9 @@ impl Serialize for ChatRequest<'_> {
             let tools: Vec<Tool<'_>> = self.request.tools.iter().map(|spec| Tool::of(spec)).collect();
             body.serialize_entry("tools", &tools)?;
         }
+        if let Some(format) = self.response_format() {
+            body.serialize_entry("response_format", &format)?;
+        }
         body.serialize_entry("stream", &self.stream)?;
         if self.stream {
             body.serialize_entry("stream_options", &json!({"include_usage": true}))?;
@@ -46,6 +51,35 @@ impl Serialize for ChatRequest<'_> {
         }
         body.end()
     }
+}
+
+impl ChatRequest<'_> {
+    /// The shape of the answer, where the provider may be sent one. Providers take only objects; any
+    /// other shape stands in the instructions alone, where each of them stands as well.
+    fn response_format(&self) -> Option<ResponseFormat<'_>> {
+        let AnswerSchema { name, schema } = self.request.answer.as_deref().filter(|_| self.shape)?;
+        let is_object = schema.get("type").is_some_and(|kind| kind == "object");
+        // A format of the operator's own, like `json_object`, is what this provider knows.
+        let free = is_object && !self.settings.contains_key("response_format");
+        // Not strict: providers would refuse most schemas then, and the harness checks the answer.
+        free.then(|| ResponseFormat {
+            r#type: "json_schema",
+            json_schema: JsonSchema { name, schema, strict: false },
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    r#type: &'static str,
+    json_schema: JsonSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonSchema<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    strict: bool,
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use dauntless_contract::{History, Json, ModelRequest, Observation, Round, ToolCall, ToolSpec};
+use dauntless_contract::{AnswerSchema, History, Json, ModelRequest, Observation, Round, ToolCall, ToolSpec};
 use expect_test::{Expect, expect};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ fn request(history: History, tools: Vec<ToolSpec>) -> ModelRequest {
 
 fn body(request: &ModelRequest, stream: bool, settings: &Map<String, Value>) -> String {
     let send_back = ["reasoning_content".to_owned(), "extra_content".to_owned()];
-    let body = ChatRequest { model: "m", request, stream, settings, send_back: &send_back };
+    let body = ChatRequest { model: "m", request, stream, settings, shape: true, send_back: &send_back };
     serde_json::to_string(&body).unwrap()
 }
 
@@ -31,6 +31,31 @@ fn history() -> History {
     });
     history.answer("It is on its way.".into(), None);
     history
+}
+
+#[test]
+fn the_shape_of_an_answer_is_sent_where_a_provider_can_take_it() {
+    let shaped = |schema: Value| {
+        let answer = AnswerSchema { name: "ticket".into(), schema: Arc::new(schema) };
+        ModelRequest { answer: Some(Arc::new(answer)), ..request(History::default(), Vec::new()) }
+    };
+    let object = shaped(json!({"type": "object", "required": ["id"]}));
+    expect![[r#"{"model":"m","messages":[],"response_format":{"type":"json_schema","json_schema":{"name":"ticket","schema":{"type":"object","required":["id"]},"strict":false}},"stream":false}"#]]
+        .assert_eq(&body(&object, false, &Map::new()));
+    let own = json!({"response_format": {"type": "json_object"}}).as_object().unwrap().clone();
+    expect![[r#"{"model":"m","messages":[],"stream":false,"response_format":{"type":"json_object"}}"#]]
+        .assert_eq(&body(&object, false, &own));
+    let list = body(&shaped(json!({"type": "array"})), false, &Map::new());
+    let unknown = ChatRequest {
+        model: "m",
+        request: &object,
+        stream: false,
+        settings: &Map::new(),
+        shape: false,
+        send_back: &[],
+    };
+    let unknown = serde_json::to_string(&unknown).unwrap();
+    assert_eq!((&*list, &*unknown), (r#"{"model":"m","messages":[],"stream":false}"#, &*list));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::*;
 enum Step {
     Says(&'static str),
     Refuses,
+    Gives(u32),
     CutsOff,
     Asks(Vec<(usize, usize)>),
     Ends { index: u32, how: usize, stale: bool },
@@ -20,9 +21,15 @@ enum Step {
     Waits(u64),
 }
 
-const NAMES: [&str; 7] = ["find", "pay", "news", "poll", "nope", "price", "transfer"];
-const ARGUMENTS: [&str; 5] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", ""];
-const TEXTS: [&str; 3] = ["The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
+const NAMES: [&str; 8] = ["find", "pay", "news", "poll", "nope", "price", "transfer", "ask_user"];
+const ARGUMENTS: [&str; 6] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", "", r#"{"question":"Which?"}"#];
+const TEXTS: [&str; 4] =
+    ["{\"q\":1}", "The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
+
+static SHAPE: LazyLock<AnswerShape> = LazyLock::new(|| {
+    let schema = json!({ "type": "object", "required": ["q"] }).into();
+    AnswerShape::compile(&AnswerSpec::new(Arc::new(AnswerSchema { name: "q".into(), schema }))).unwrap()
+});
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ask = prop::collection::vec((0..NAMES.len(), 0..ARGUMENTS.len()), 1..6).prop_map(Step::Asks);
@@ -37,6 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::CutsOff),
         10 => ask,
         30 => end,
+        5 => (0..6u32).prop_map(Step::Gives),
         1 => prop_oneof![
             Just(Step::Refuses),
             Just(Step::ModelFails),
@@ -83,6 +91,10 @@ fn take(scene: &mut Scene, step: Step) {
             scene.turn = turn;
             scene
         }
+        Step::Gives(index) => {
+            let call = CallKey { turn: scene.turn, index };
+            scene.on(RunEvent::InputGiven { call, text: "so".into() })
+        }
         Step::ModelFails => {
             let (turn, model) = (scene.turn, scene.model);
             let failure = Failure::unavailable("Down.");
@@ -102,8 +114,9 @@ fn play_out(scene: &mut Scene) {
         }
         for index in 0..6 {
             scene.ends(index, Ok("late but fine"));
+            take(scene, Step::Gives(index));
         }
-        scene.says("Done.");
+        scene.says("{\"q\":1}");
         scene.on(RunEvent::TimerFired { timer: RunTimer::Settle });
     }
     panic!("the run never ends: {:?}", scene.seen);
@@ -113,8 +126,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_run_keeps_its_promises_under_any_order_of_events(steps in steps()) {
-        let mut scene = Scene::with(RunLimits { turns: 20, tool_calls: 60, ..RunLimits::default() }, PanicPolicy::Observe);
+    fn a_run_keeps_its_promises_under_any_order_of_events(
+        steps in steps(),
+        shaped in any::<bool>(),
+        attended in any::<bool>(),
+    ) {
+        let limits = RunLimits { turns: 20, tool_calls: 60, ..RunLimits::default() };
+        let attendance = if attended { Attendance::Attended } else { Attendance::Unattended };
+        let shape = shaped.then(|| SHAPE.clone());
+        let mut scene = Scene::set(limits, PanicPolicy::Observe, shape, attendance);
         for step in steps {
             take(&mut scene, step);
             scene.history_is_valid();
