@@ -18,7 +18,7 @@ pub struct Answerer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// No question waits at this call: it was answered, it is none, or there is no such call.
-    #[error("call {call} waits for no answer; {}", open(.open))]
+    #[error("call {call} waits for no answer; {}", listed(.open))]
     NotOpen {
         /// The call.
         call: CallKey,
@@ -36,7 +36,7 @@ impl AnswerError {
     }
 }
 
-fn open(calls: &[CallKey]) -> String {
+fn listed(calls: &[CallKey]) -> String {
     let calls: Vec<String> = calls.iter().map(ToString::to_string).collect();
     if calls.is_empty() { "no question is open".to_owned() } else { format!("open are {}", calls.join(", ")) }
 }

@@ -14,6 +14,7 @@ use crate::{Agent, BuildError, Runtime};
 mod bench;
 mod fallbacks;
 mod guards;
+mod input;
 mod lifecycle;
 mod promises;
 mod spans;
