@@ -118,7 +118,7 @@ impl Story {
                 self.asking = None;
                 None
             }
-            Progress::TextArrived { .. } => None,
+            Progress::TextArrived { .. } | Progress::InputRequested(_) | Progress::InputGiven { .. } => None,
         }
     }
 

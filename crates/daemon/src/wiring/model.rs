@@ -70,7 +70,7 @@ fn build(
 ) -> Result<Arc<dyn Model>, ModelError> {
     let spec = &config.spec;
     match &config.client {
-        ClientConfig::OpenAi { base_url, api_key_env, stream, temperature, idle_timeout } => {
+        ClientConfig::OpenAi { base_url, api_key_env, stream, answer_schemas, temperature, idle_timeout } => {
             let filled = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
             let key = filled(api_key_env).ok_or_else(|| ModelError::NoKey {
                 model: Arc::clone(model),
@@ -81,6 +81,7 @@ fn build(
                 .api_key(Secret::new(key))
                 .provider(Arc::clone(&spec.provider))
                 .stream(*stream)
+                .answer_schemas(*answer_schemas)
                 .price(spec.price)
                 .resilience(spec.resilience.clone())
                 .idle_timeout(*idle_timeout);

@@ -55,7 +55,7 @@ async fn a_run_that_stops_gives_its_outcome_in_the_error() {
 #[tokio::test(start_paused = true)]
 async fn a_type_that_demands_more_than_its_schema_says_keeps_the_outcome() {
     let error = run::<Pair>(Scripted::replies([r#"{"left":2,"right":3}"#])).await.unwrap_err();
-    assert_eq!(error.to_string(), "the answer cannot be read at `right`: 3 is odd");
+    assert_eq!(error.to_string(), "the answer cannot be read at `right`: 3 is odd at line 1 column 20");
     assert_eq!(error.outcome().answer(), Some(r#"{"left":2,"right":3}"#));
 }
 

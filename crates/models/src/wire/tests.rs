@@ -40,7 +40,7 @@ fn the_shape_of_an_answer_is_sent_where_a_provider_can_take_it() {
         ModelRequest { answer: Some(Arc::new(answer)), ..request(History::default(), Vec::new()) }
     };
     let object = shaped(json!({"type": "object", "required": ["id"]}));
-    expect![[r#"{"model":"m","messages":[],"response_format":{"type":"json_schema","json_schema":{"name":"ticket","schema":{"type":"object","required":["id"]},"strict":false}},"stream":false}"#]]
+    expect![[r#"{"model":"m","messages":[],"response_format":{"type":"json_schema","json_schema":{"name":"ticket","schema":{"required":["id"],"type":"object"},"strict":false}},"stream":false}"#]]
         .assert_eq(&body(&object, false, &Map::new()));
     let own = json!({"response_format": {"type": "json_object"}}).as_object().unwrap().clone();
     expect![[r#"{"model":"m","messages":[],"stream":false,"response_format":{"type":"json_object"}}"#]]

@@ -57,6 +57,7 @@ impl Resolver<'_, '_> {
                 base_url: file.base_url.map(|url| url.0),
                 api_key_env: file.api_key_env.0,
                 stream: file.stream,
+                answer_schemas: file.answer_schemas,
                 temperature: file.temperature,
                 idle_timeout,
             },
