@@ -52,6 +52,32 @@ fn the_smallest_file_has_every_default() {
 }
 
 #[test]
+fn what_an_agent_answers_and_asks_is_checked() {
+    let config = smallest_with("ask_user = true\nanswer = { type = \"object\" }\nanswer_reasks = 0").unwrap();
+    let spec = &config.agents["support"].spec;
+    let answer = spec.answer.as_ref().unwrap();
+    assert_eq!((spec.ask_user, answer.reasks_max, &*answer.schema.name), (true, 0, "support"));
+    assert_eq!(config.attendance, Attendance::Unattended);
+    check(
+        smallest_with("answer = { type = \"objekt\" }"),
+        expect![[r#"
+        "#]],
+    );
+    check(
+        smallest_with("answer = {}\nanswer_file = \"x.json\""),
+        expect![[r#"
+        "#]],
+    );
+    check(
+        smallest_with(
+            "ask_user = true\ntools = [\"ask_user\"]\n[tools.ask_user]\ndescription = \"Asks.\"\ncommand.argv = [\"true\"]",
+        ),
+        expect![[r#"
+        "#]],
+    );
+}
+
+#[test]
 fn a_tool_with_nothing_written_is_the_safest_tool() {
     let config = tool(HTTP).expect("it is right");
     let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });
@@ -898,6 +924,7 @@ fn every_key_of_the_schema_is_in_the_example() {
         EXAMPLE.lines().map(|line| format!("{}\n", uncommented(uncommented(line, "#e.g. "), "#"))).collect();
     let dir = Scratch::new("example");
     dir.write("translator.md", "Keep the tone.");
+    dir.write("translation.schema.json", r#"{ "type": "object" }"#);
     dir.write("disk.schema.json", r#"{ "type": "object" }"#);
     parse(&all, "dauntless.example.toml", &dir.0).unwrap_or_else(|report| panic!("{report}"));
     let written = toml::from_str::<Value>(&all).expect("it was read before");
