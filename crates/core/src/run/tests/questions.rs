@@ -143,10 +143,10 @@ fn a_question_beyond_the_call_limit_is_not_asked() {
 fn a_tool_of_the_same_name_is_kept_only_where_the_built_in_is_off() {
     let own = || vec![spec("ask_user", |_| {}), spec("find", |_| {})];
     let off = AgentSpec { ask_user: false, ..AGENT.clone() };
-    let (toolbox, bad) = super::toolbox(&off, own());
-    assert!(bad.is_empty() && toolbox.get("ask_user").unwrap().description.starts_with("Does"));
-    let (toolbox, bad) = super::toolbox(&AGENT, own());
-    assert!(toolbox.get("ask_user").unwrap().description.starts_with("Ask the user"));
+    let (offered, bad) = toolbox(&off, own());
+    assert!(bad.is_empty() && offered.get("ask_user").unwrap().description.starts_with("Does"));
+    let (offered, bad) = toolbox(&AGENT, own());
+    assert!(offered.get("ask_user").unwrap().description.starts_with("Ask the user"));
     expect!["`ask_user` is a built-in tool that this agent has switched on: give your own tool another name, or switch the built-in `ask_user` off"]
         .assert_eq(&bad[0].reason);
 }
