@@ -61,11 +61,13 @@ fn what_an_agent_answers_and_asks_is_checked() {
     check(
         smallest_with("answer = { type = \"objekt\" }"),
         expect![[r#"
+            agents.support.answer: the answer's schema `answer` is not valid at /type: "objekt" is not valid under any of the schemas listed in the 'anyOf' keyword
         "#]],
     );
     check(
         smallest_with("answer = {}\nanswer_file = \"x.json\""),
         expect![[r#"
+            agents.support.answer_file: expected one of answer and answer_file, found both
         "#]],
     );
     check(
@@ -73,6 +75,7 @@ fn what_an_agent_answers_and_asks_is_checked() {
             "ask_user = true\ntools = [\"ask_user\"]\n[tools.ask_user]\ndescription = \"Asks.\"\ncommand.argv = [\"true\"]",
         ),
         expect![[r#"
+            agents.support.ask_user: expected false, or another name for the tool `ask_user` of this agent, found true
         "#]],
     );
 }
