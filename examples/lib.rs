@@ -15,6 +15,8 @@ use serde_json::Value;
 /// The snippets of the documents, which the doc tests compile and run.
 #[cfg(doctest)]
 mod documents {
+    #[doc = include_str!("../docs/agents.md")]
+    struct Agents;
     #[doc = include_str!("../docs/testing.md")]
     struct Testing;
     #[doc = include_str!("../docs/writing-tools.md")]

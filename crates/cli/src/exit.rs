@@ -42,7 +42,7 @@ impl Exit {
     pub(crate) const INTERRUPTED: Self = Self::new(130, "interrupted", "cancelled by Ctrl-C");
     pub(crate) const TERMINATED: Self = Self::new(143, "terminated", "cancelled by SIGTERM");
 
-    const ALL: [Self; 26] = [
+    const ALL: [Self; 27] = [
         Self::COMPLETED,
         Self::USAGE,
         Self::new(10, "tool_terminal", "a tool failed in a way that nobody in the run can fix"),

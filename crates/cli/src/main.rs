@@ -5,6 +5,7 @@
 //! here panics over a closed pipe, a missing file or a key that is not set.
 
 mod args;
+mod ask;
 mod chaos;
 mod commands;
 mod control;

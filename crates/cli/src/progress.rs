@@ -132,7 +132,7 @@ impl Story {
                 self.asking = None;
                 None
             }
-            Progress::TextArrived { .. } => None,
+            Progress::TextArrived { .. } | Progress::InputRequested(_) | Progress::InputGiven { .. } => None,
         }
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, Failure, History, HistoryRepair, ModelReply, RunLimits, StoppedBy, ToolOutput};
+use crate::{
+    Attendance, CallKey, Failure, History, HistoryRepair, ModelReply, RunLimits, StoppedBy, ToolOutput,
+};
 
 /// A fact of a run. The run's whole state is the fold of these, in order, with their times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub enum RunEvent {
         /// What was changed in that conversation so that it can be continued.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repairs: Vec<HistoryRepair>,
+        /// Whether somebody can answer its questions.
+        #[serde(default)]
+        attendance: Attendance,
     },
     /// The model answered. The calls in it are the intent to run them.
     ModelReplied {
@@ -80,6 +85,13 @@ pub enum RunEvent {
         call: CallKey,
         /// How.
         record: CallRecord,
+    },
+    /// The user answered a question.
+    InputGiven {
+        /// The call that asked.
+        call: CallKey,
+        /// The user's words, redacted; blank when they had none.
+        text: Arc<str>,
     },
     /// A timer of the run went off.
     TimerFired {

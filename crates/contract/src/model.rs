@@ -137,7 +137,7 @@ impl ModelRequest {
 }
 
 /// The shape that the answer of a run must have.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerSchema {
     /// A name for it, as providers want one: 1 to 64 of `a-z A-Z 0-9 _ -`.
     pub name: Arc<str>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, FailureCode, HistoryRepair, Outcome, Tokens};
+use crate::{CallKey, FailureCode, HistoryRepair, Outcome, Question, Tokens};
 
 /// Why there was no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,6 +175,18 @@ pub enum Progress {
         tool: Arc<str>,
         /// What the provider says.
         message: Arc<str>,
+    },
+    /// The model asked the user, and the call waits for the answer.
+    InputRequested(
+        /// The question.
+        Question,
+    ),
+    /// The user answered.
+    InputGiven {
+        /// The call that asked.
+        call: CallKey,
+        /// The user's words, redacted.
+        text: Arc<str>,
     },
     /// The breaker of a dependency opened during this run.
     BreakerOpened {

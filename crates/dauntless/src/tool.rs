@@ -23,6 +23,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use self::schema::of as schema_of;
+
 #[doc(hidden)]
 pub use self::answer::{IntoAnswer, Returned};
 

@@ -64,6 +64,7 @@ pub struct OpenAi {
     api: Api,
     profile: Arc<Profile>,
     calling: Calling,
+    answer_schemas: bool,
     /// The key and the values of headers: what no failure may show.
     secrets: Arc<[Secret]>,
 }

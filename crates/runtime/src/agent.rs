@@ -3,8 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{AgentSpec, Bucket, Model, PanicPolicy, RunLimits, Tool, ToolSpec};
+use dauntless_contract::{
+    AgentSpec, AnswerSchema, AnswerSpec, Bucket, Model, PanicPolicy, RunLimits, Tool, ToolSpec,
+};
+use dauntless_core::run::{AnswerShape, toolbox};
 use dauntless_core::toolbox::{Quarantined, SourceName, Toolbox, shown_names};
+use serde_json::Value;
 
 /// A named role: instructions, tools, and optionally a model and limits of its own.
 ///
@@ -34,7 +38,13 @@ struct Sourced {
 impl Agent {
     /// An agent without instructions and tools.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        let spec = AgentSpec { name: name.into(), instructions: "".into(), on_panic: PanicPolicy::default() };
+        let spec = AgentSpec {
+            name: name.into(),
+            instructions: "".into(),
+            on_panic: PanicPolicy::default(),
+            answer: None,
+            ask_user: false,
+        };
         Self {
             inner: Arc::new(Inner {
                 spec,
@@ -134,6 +144,39 @@ impl Agent {
         self
     }
 
+    /// Demands that its answers are JSON of a shape; `name` is what a provider is told it is called.
+    ///
+    /// The model is told the schema, and asked again for an answer that does not fit; after too many
+    /// the run ends as `malformed_output`. A schema that cannot be used is refused with the agent.
+    #[must_use]
+    pub fn answer_schema(mut self, name: impl Into<Arc<str>>, schema: Value) -> Self {
+        let schema = AnswerSchema { name: name.into(), schema: Arc::new(schema) };
+        Arc::make_mut(&mut self.inner).spec.answer = Some(AnswerSpec::new(Arc::new(schema)));
+        self
+    }
+
+    /// How often a run asks again for an answer that does not fit its shape. Default 2. Without a
+    /// shape it means nothing.
+    #[must_use]
+    pub fn answer_reasks(mut self, max: u32) -> Self {
+        if let Some(answer) = &mut Arc::make_mut(&mut self.inner).spec.answer {
+            answer.reasks_max = max;
+        }
+        self
+    }
+
+    /// Whether it may ask whoever set the goal, with the built-in tool `ask_user`. It may not unless
+    /// set to true.
+    ///
+    /// A question waits as an open call of the run; see
+    /// [`RunHandle::questions`](crate::RunHandle::questions) and [`Answerer`](crate::Answerer). Where
+    /// nobody can answer, the model is told so at once and goes on.
+    #[must_use]
+    pub fn ask_user(mut self, allowed: bool) -> Self {
+        Arc::make_mut(&mut self.inner).spec.ask_user = allowed;
+        self
+    }
+
     /// The name.
     pub fn name(&self) -> &Arc<str> {
         &self.inner.spec.name
@@ -144,6 +187,15 @@ impl Agent {
         self.toolbox().1
     }
 
+    /// Why the shape that it demands of its answers cannot be used; none when all is well.
+    pub fn check_answer(&self) -> Option<String> {
+        self.answer_shape().err()
+    }
+
+    pub(crate) fn answer_shape(&self) -> Result<Option<AnswerShape>, String> {
+        self.inner.spec.answer.as_ref().map(AnswerShape::compile).transpose()
+    }
+
     /// Whether the tool that is shown under this name comes from a source.
     pub(crate) fn is_sourced(&self, shown: &str) -> bool {
         let tools = self.shown().into_iter().zip(&self.inner.tools);
@@ -151,7 +203,7 @@ impl Agent {
     }
 
     pub(crate) fn toolbox(&self) -> (Toolbox, Vec<Quarantined>) {
-        Toolbox::build(self.shown().into_iter().map(|(spec, _)| spec).collect())
+        toolbox(&self.inner.spec, self.shown().into_iter().map(|(spec, _)| spec).collect())
     }
 
     /// The tools under the names that a model is shown.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
-    Progress, Recorded, RepairedHistory, RequestPurpose, RunEvent, RunId, RunLimits, RunTimer, Seq,
-    StopReason, Timestamp, ToolOutput, ToolSpec,
+    Attendance, CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest,
+    NewRun, Outcome, Progress, Question, Recorded, RepairedHistory, RequestPurpose, RunEvent, RunId,
+    RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Span;
 
+use crate::answerer::AnswerError;
 use crate::clock::sleep_until;
 use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, Job, JobTicket, ReplySlot};
@@ -79,6 +80,7 @@ pub(crate) struct RunArgs {
     pub(crate) crew: Arc<Crew>,
     pub(crate) submission: Submission,
     pub(crate) limits: RunLimits,
+    pub(crate) attendance: Attendance,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) journal: Option<(Arc<dyn Journal>, Fence)>,
     pub(crate) watch: Watch,
@@ -94,6 +96,8 @@ pub(crate) enum RunMsg {
     CallEnded { asked: CallAsked, end: CallEnd<ToolOutput> },
     Timer(RunTimer),
     Cancel { by: Arc<str> },
+    Questions { reply: oneshot::Sender<Vec<Question>> },
+    Answer { call: CallKey, text: Arc<str>, reply: oneshot::Sender<Result<(), AnswerError>> },
 }
 
 /// The run, as the one who waits for an answer.
@@ -189,8 +193,19 @@ impl Actor for OrchestratorActor {
     type Arguments = RunArgs;
 
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
-        let RunArgs { run, crew, submission, limits, clock, journal, watch, outcome, parent_span, seed } =
-            args;
+        let RunArgs {
+            run,
+            crew,
+            submission,
+            limits,
+            attendance,
+            clock,
+            journal,
+            watch,
+            outcome,
+            parent_span,
+            seed,
+        } = args;
         let agent = Arc::clone(&crew.spec.agent.name);
         let span = telemetry::run_span(&parent_span, run, &agent);
         let Submission { goal, past: RepairedHistory { history, repairs } } = submission;
@@ -202,7 +217,7 @@ impl Actor for OrchestratorActor {
             clock,
             journal: journal.map(|(journal, fence)| Appender { journal, fence, head: 0 }),
             watch,
-            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs }),
+            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance }),
             outcome: Some(outcome),
             model: None,
             calls: BTreeMap::new(),
@@ -271,6 +286,17 @@ impl RunShell {
             }
             RunMsg::Timer(timer) => RunEvent::TimerFired { timer },
             RunMsg::Cancel { by } => RunEvent::CancelRequested { by },
+            RunMsg::Questions { reply } => {
+                let _ = reply.send(self.machine.questions());
+                return None;
+            }
+            RunMsg::Answer { call, text, reply } => {
+                let open = self.machine.questions();
+                let known = open.iter().any(|question| question.call == call);
+                let _ = reply.send(if known { Ok(()) } else { Err(AnswerError::not_open(call, &open)) });
+                let text = self.crew.spec.redactor.text(&text).into();
+                known.then_some(RunEvent::InputGiven { call, text })?
+            }
         })
     }
 
@@ -291,7 +317,10 @@ impl RunShell {
         match effect {
             RunEffect::CallModel { turn, model, offer, built_in, deadline } => {
                 let history = Arc::clone(self.machine.history());
-                let request = ModelRequest::new(history, self.on_offer(&offer, built_in));
+                let request = ModelRequest {
+                    answer: self.crew.spec.answer.as_ref().map(|shape| Arc::clone(shape.schema())),
+                    ..ModelRequest::new(history, self.on_offer(&offer, built_in))
+                };
                 self.call_model(now, turn, model, request, deadline);
             }
             RunEffect::Summarise { turn, model, history, deadline } => {

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dauntless_contract::{
-    BreakerSwitch, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals, StopReason, Tool,
-    ToolStatus,
+    Attendance, BreakerSwitch, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals,
+    StopReason, Tool, ToolStatus,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
@@ -79,6 +79,7 @@ pub(crate) struct Settings {
     pub(crate) budget: Arc<RuntimeBudget>,
     pub(crate) news: ToolNews,
     pub(crate) seed: u64,
+    pub(crate) attendance: Attendance,
 }
 
 #[derive(Default)]
@@ -108,12 +109,13 @@ impl Runtime {
     }
 
     /// Runs a goal to its end, in a conversation of its own or [after another](Submission::after).
-    /// Always an outcome, with its one stop reason.
+    /// Always an outcome, with its one stop reason. Nobody can answer a question of the run meanwhile:
+    /// its model is told so.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the run: its calls are stopped and answered.
     pub async fn run(&self, agent: &Agent, goal: impl Into<Submission>) -> Outcome {
-        match self.submit(agent, goal).await {
+        match self.start(agent, goal.into(), Watch::default(), Attendance::Unattended).await {
             Ok(handle) => {
                 let mut guard = CancelOnDrop(Some(handle.canceller()));
                 let outcome = handle.outcome().await;
@@ -140,7 +142,7 @@ impl Runtime {
     /// # Cancel safety
     /// Dropping the future before it resolves submits nothing.
     pub async fn submit(&self, agent: &Agent, goal: impl Into<Submission>) -> Result<RunHandle, SubmitError> {
-        self.start(agent, goal.into(), Watch::default()).await
+        self.start(agent, goal.into(), Watch::default(), self.inner.config.attendance).await
     }
 
     /// Starts a run and yields its progress, which ends with the outcome.
@@ -149,9 +151,9 @@ impl Runtime {
     /// As [`submit`](Self::submit).
     pub async fn stream(&self, agent: &Agent, goal: impl Into<Submission>) -> Result<RunStream, SubmitError> {
         let (watch, events) = Watch::open();
-        let handle = self.start(agent, goal.into(), watch).await?;
-        let (canceller, id) = (handle.canceller(), handle.id());
-        Ok(RunStream { handle: Some(handle), ending: None, events, canceller, id })
+        let handle = self.start(agent, goal.into(), watch, self.inner.config.attendance).await?;
+        let (canceller, answerer, id) = (handle.canceller(), handle.answerer(), handle.id());
+        Ok(RunStream { handle: Some(handle), ending: None, events, canceller, answerer, id })
     }
 
     /// Calls one tool of an agent by hand, with its whole resilience: retries, breaker, budget.
@@ -235,6 +237,7 @@ impl Runtime {
         agent: &Agent,
         submission: Submission,
         watch: Watch,
+        attendance: Attendance,
     ) -> Result<RunHandle, SubmitError> {
         if self.inner.stopping.load(Ordering::Relaxed) {
             return Err(SubmitError::Stopped);
@@ -247,6 +250,7 @@ impl Runtime {
             run,
             crew,
             submission,
+            attendance,
             limits: agent.own_limits().unwrap_or(&settings.limits).clone(),
             clock: Arc::clone(&settings.clock),
             journal: settings
@@ -293,6 +297,9 @@ impl Runtime {
         for Quarantined { name, reason } in outside {
             tracing::warn!(agent = &**agent.name(), tool = &*name, reason, "a tool is not offered");
         }
+        let answer = agent
+            .answer_shape()
+            .map_err(|reason| BuildError::Answer { agent: Arc::clone(agent.name()), reason })?;
         let settings = &self.inner.config;
         let model = agent.own_model().or(settings.model.as_ref());
         let model = model.ok_or_else(|| BuildError::NoModel { agent: Arc::clone(agent.name()) })?;
@@ -314,6 +321,7 @@ impl Runtime {
             spec: Arc::new(RunSpec {
                 agent: agent.spec().clone(),
                 toolbox,
+                answer,
                 model: Arc::clone(model.spec()),
                 fallbacks,
                 redactor: settings.redactor.clone(),

@@ -15,6 +15,7 @@ mod bench;
 mod context;
 mod fallbacks;
 mod guards;
+mod input;
 mod lifecycle;
 mod parking;
 mod promises;

@@ -79,7 +79,7 @@ impl CallAccounting {
                         books.asked(CallKey { turn: *turn, index }, &call.id, &call.name);
                     }
                 }
-                RunEvent::CallEnded { call, .. } => {
+                RunEvent::CallEnded { call, .. } | RunEvent::InputGiven { call, .. } => {
                     books.ended(*call);
                 }
                 RunEvent::RunStarted { .. }
@@ -119,6 +119,8 @@ impl CallAccounting {
             | Progress::TurnStarted { .. }
             | Progress::TextArrived { .. }
             | Progress::ModelRetried { .. }
+            | Progress::InputRequested(_)
+            | Progress::InputGiven { .. }
             | Progress::BreakerOpened { .. }
             | Progress::ToolRejected { .. }
             | Progress::HistoryRepaired { .. }

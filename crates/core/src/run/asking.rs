@@ -116,7 +116,7 @@ impl RunMachine {
         let purpose = match (purpose, self.reached_limit()) {
             // A summary is no turn, but it is paid for.
             (Purpose::Work, Some(limit @ (LimitKind::Tokens | LimitKind::Cost))) => {
-                self.nudge(nudge::last_words(limit, &self.limits), effects);
+                self.nudge(nudge::last_words(limit, &self.limits, self.form()), effects);
                 Purpose::LastWords(limit)
             }
             (purpose, _) => purpose,
@@ -133,6 +133,7 @@ impl RunMachine {
         (failure, attempts): (Failure, u32),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        self.totals.model_attempts += attempts;
         if self.reject_tool(now, &purpose, &failure, effects) {
             return self.ask_model(now, model, purpose, effects);
         }

@@ -7,6 +7,7 @@ use dauntless_contract::{
     PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
+use super::builtin::Builtin;
 use super::held::Repetition;
 use super::nudge::{Dud, counted};
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
@@ -32,7 +33,7 @@ impl RunMachine {
         for (index, raw) in reply.calls.iter().enumerate() {
             let cut = (reply.finish == Finish::Length && index == last)
                 .then_some(OutputLimit { tokens: reply.output_limit });
-            if let Some(reason) = self.take_call(raw, cut, &mut slots, effects) {
+            if let Some(reason) = self.take_call(now, raw, cut, &mut slots, effects) {
                 stuck.get_or_insert(reason);
             }
         }
@@ -46,6 +47,7 @@ impl RunMachine {
     /// One call: run it, or answer it at once. Answers the reason to stop when the model is stuck.
     fn take_call(
         &mut self,
+        now: Timestamp,
         raw: &RawCall,
         cut: Option<OutputLimit>,
         slots: &mut Slots,
@@ -80,7 +82,8 @@ impl RunMachine {
                     Some(Ok(())) => return None,
                     Some(Err(failure)) => (failure, None),
                     None => {
-                        self.dispatch(call, fingerprint, Running::new(spec, repeats), slots, effects);
+                        let running = Running::new(spec, repeats);
+                        self.dispatch(now, call, fingerprint, running, slots, effects);
                         return None;
                     }
                 }
@@ -97,7 +100,8 @@ impl RunMachine {
     }
 
     fn dispatch(
-        &self,
+        &mut self,
+        now: Timestamp,
         call: ToolCall,
         fingerprint: Fingerprint,
         running: Running,
@@ -107,6 +111,9 @@ impl RunMachine {
         let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
         let (asked, deadline, repeats) = (Arc::clone(&tool), self.deadline(), running.repeats);
         let call = slots.push(call, fingerprint, SlotState::Running(running));
+        if let Some(Builtin::AskUser) = Builtin::of(&self.spec.agent, &tool) {
+            return self.ask_user(now, call, slots, effects);
+        }
         let key_of = repeats.unwrap_or(call);
         effects.push(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline });
     }
@@ -218,11 +225,12 @@ impl RunMachine {
     fn stop_calls(
         &mut self,
         now: Timestamp,
-        slots: Slots,
+        mut slots: Slots,
         reason: StopReason,
         explanation: Option<Arc<str>>,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        self.drop_questions(now, &mut slots, effects);
         let mut patience = SETTLE_MAX;
         for (call, spec) in slots.running_with_spec() {
             let reach = match spec.effect {
@@ -326,7 +334,7 @@ impl RunMachine {
     }
 
     /// Takes the end of a call, and gives the call its observation.
-    fn take_end(
+    pub(super) fn take_end(
         &mut self,
         now: Timestamp,
         slots: &mut Slots,

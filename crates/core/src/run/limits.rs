@@ -85,7 +85,7 @@ impl RunMachine {
             let text = self.history.last_assistant_text().cloned();
             return self.end(now, StopReason::LimitReached(limit), Some(explanation.into()), text, effects);
         }
-        self.nudge(nudge::last_words(limit, &self.limits), effects);
+        self.nudge(nudge::last_words(limit, &self.limits, self.form()), effects);
         self.ask(now, Purpose::LastWords(limit), effects)
     }
 }

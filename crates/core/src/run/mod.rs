@@ -10,8 +10,12 @@
 //!                                └────────────────────────►│
 //! ```
 
+mod answer;
+mod ask_user;
 mod asking;
+mod builtin;
 mod calls;
+mod ending;
 mod fallback;
 mod held;
 mod limits;
@@ -27,15 +31,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    AgentSpec, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome, Progress,
-    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
+    AgentSpec, Attendance, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome,
+    Progress, RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
 };
 
 use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+pub use answer::AnswerShape;
 use asking::Summarising;
+pub use builtin::toolbox;
 pub use fallback::ModelFallback;
 use held::Held;
 use limits::Foresight;
@@ -50,6 +56,8 @@ pub struct RunSpec {
     pub agent: AgentSpec,
     /// Its tools.
     pub toolbox: Toolbox,
+    /// The shape that its answers must have, if it demands one.
+    pub answer: Option<AnswerShape>,
     /// Its model.
     pub model: Arc<ModelSpec>,
     /// The models that are asked when it fails, in order.
@@ -194,6 +202,9 @@ pub struct RunMachine {
     withdrawn: Withdrawn,
     rejected: BTreeSet<Arc<str>>,
     context: Context,
+    attendance: Attendance,
+    /// Answers that missed the agent's shape.
+    misfits: u32,
     phase: Phase,
 }
 
@@ -214,6 +225,8 @@ impl PartialEq for RunMachine {
             && self.withdrawn == other.withdrawn
             && self.rejected == other.rejected
             && self.context == other.context
+            && self.attendance == other.attendance
+            && self.misfits == other.misfits
             && self.phase == other.phase
     }
 }
@@ -236,6 +249,8 @@ impl RunMachine {
             withdrawn: Withdrawn::default(),
             rejected: BTreeSet::new(),
             context: Context::default(),
+            attendance: Attendance::default(),
+            misfits: 0,
             phase: Phase::Created,
         }
     }
@@ -246,29 +261,26 @@ impl RunMachine {
         let mut effects = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits, history, repairs }) => {
-                self.start(now, &goal, limits, (history, repairs), &mut effects)
-            }
+            (
+                Phase::Created,
+                RunEvent::RunStarted { agent: _, goal, limits, history, repairs, attendance },
+            ) => self.start(now, &goal, (limits, attendance), (history, repairs), &mut effects),
             (
                 Phase::Asking { turn, model, purpose },
                 RunEvent::ModelReplied { turn: of, model: from, reply, attempts },
             ) if (turn, model) == (of, from) => {
-                self.totals.model_attempts += attempts;
-                self.context.replied(model, reply.usage);
-                self.replied(now, model, purpose, reply, &mut effects)
+                self.replied(now, model, purpose, (reply, attempts), &mut effects)
             }
             (
                 Phase::Asking { turn, model, purpose },
                 RunEvent::ModelFailed { turn: of, model: from, failure, attempts },
             ) if (turn, model) == (of, from) => {
-                self.totals.model_attempts += attempts;
                 self.model_gave_up(now, model, purpose, (failure, attempts), &mut effects)
             }
             (Phase::Summarising(waiting), RunEvent::SummaryReplied { turn, model, reply, attempts })
                 if waiting.is_for(turn, model) =>
             {
-                self.totals.model_attempts += attempts;
-                self.summary_replied(now, waiting, reply, &mut effects)
+                self.summary_replied(now, waiting, (reply, attempts), &mut effects)
             }
             (Phase::Summarising(waiting), RunEvent::SummaryFailed { turn, model, failure: _, attempts })
                 if waiting.is_for(turn, model) =>
@@ -279,12 +291,14 @@ impl RunMachine {
             (Phase::Calling(slots), RunEvent::CallEnded { call, record }) => {
                 self.call_ended(now, slots, call, record, &mut effects)
             }
-            (Phase::Calling(mut slots), RunEvent::TimerFired { timer: RunTimer::Unpark(call) }) => {
-                self.unpark(now, &mut slots, call, &mut effects);
-                Phase::Calling(slots)
+            (Phase::Calling(slots), RunEvent::TimerFired { timer: RunTimer::Unpark(call) }) => {
+                self.unpark(now, slots, call, &mut effects)
             }
             (Phase::Settling { slots, reason, explanation }, RunEvent::CallEnded { call, record }) => {
                 self.call_settled(now, slots, reason, explanation, (call, record), &mut effects)
+            }
+            (Phase::Calling(slots), RunEvent::InputGiven { call, text }) => {
+                self.input_given(now, slots, call, text, &mut effects)
             }
             (
                 Phase::Settling { slots, reason, explanation },
@@ -309,6 +323,7 @@ impl RunMachine {
                 | RunEvent::SummaryReplied { .. }
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::CallEnded { .. }
+                | RunEvent::InputGiven { .. }
                 | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
             ) => phase,
         };
@@ -368,13 +383,16 @@ impl RunMachine {
         &mut self,
         now: Timestamp,
         goal: &Arc<str>,
-        limits: RunLimits,
+        (limits, attendance): (RunLimits, Attendance),
         (past, repairs): (History, Vec<HistoryRepair>),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         self.limits = limits;
+        self.attendance = attendance;
         self.started = now;
-        self.history = Arc::new(past.resume(&self.spec.agent.instructions, goal));
+        let own = &self.spec.agent.instructions;
+        let instructions = self.spec.answer.as_ref().map_or_else(|| Arc::clone(own), |shape| shape.told(own));
+        self.history = Arc::new(past.resume(&instructions, goal));
         if !repairs.is_empty() {
             let repairs = repairs.into_iter().map(|repair| self.spec.redactor.repair(repair)).collect();
             effects.push(RunEffect::Report(Progress::HistoryRepaired { repairs }));
@@ -438,58 +456,6 @@ impl RunMachine {
             }
         };
         self.end(now, reason, Some(failure.message), text, effects)
-    }
-
-    /// Cancel and the end of time: whatever is under way is stopped, and still accounted for.
-    fn stop_early(
-        &mut self,
-        now: Timestamp,
-        phase: Phase,
-        reason: StopReason,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        match phase {
-            Phase::Created => self.end(now, reason, None, None, effects),
-            Phase::Summarising(Summarising { turn, .. }) | Phase::Asking { turn, model: _, purpose: _ } => {
-                effects.push(RunEffect::CancelModel { turn });
-                let text = self.history.last_assistant_text().cloned();
-                self.end(now, reason, None, text, effects)
-            }
-            Phase::Calling(slots) => {
-                for call in slots.running() {
-                    effects.push(RunEffect::CancelCall { call, reach: CancelReach::Running });
-                }
-                self.settle(now, slots, reason, None, SETTLE_MAX, effects)
-            }
-            Phase::Settling { slots, reason, explanation } => {
-                for call in slots.running() {
-                    effects.push(RunEffect::CancelCall { call, reach: CancelReach::Running });
-                }
-                Phase::Settling { slots, reason, explanation }
-            }
-            Phase::Ended(outcome) => Phase::Ended(outcome),
-        }
-    }
-
-    fn end(
-        &self,
-        now: Timestamp,
-        reason: StopReason,
-        explanation: Option<Arc<str>>,
-        text: Option<Arc<str>>,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        let outcome = Outcome {
-            run: self.run,
-            reason,
-            text: text.filter(|text| !text.trim().is_empty()),
-            explanation,
-            totals: self.totals,
-            elapsed: now.since(self.started),
-        };
-        effects.push(RunEffect::Report(Progress::RunEnded { outcome: outcome.clone() }));
-        effects.push(RunEffect::End);
-        Phase::Ended(outcome)
     }
 }
 

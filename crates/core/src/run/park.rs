@@ -11,7 +11,7 @@ use dauntless_contract::{
 use super::fallback::may_go_elsewhere;
 use super::slots::{Running, Slots};
 use super::withdrawn::is_exhausted;
-use super::{RunEffect, RunMachine};
+use super::{Phase, RunEffect, RunMachine};
 use crate::observation;
 
 /// The wait where nobody knows when the tool is back.
@@ -66,11 +66,11 @@ impl RunMachine {
     pub(super) fn unpark(
         &self,
         now: Timestamp,
-        slots: &mut Slots,
+        mut slots: Slots,
         call: CallKey,
         effects: &mut Vec<RunEffect>,
-    ) {
-        let Some((asked, key_of, parked)) = slots.unpark(now, call) else { return };
+    ) -> Phase {
+        let Some((asked, key_of, parked)) = slots.unpark(now, call) else { return Phase::Calling(slots) };
         let tool = Arc::clone(&asked.name);
         effects.push(RunEffect::Report(Progress::CallUnparked { call, tool: Arc::clone(&tool), parked }));
         effects.push(RunEffect::Dispatch {
@@ -81,6 +81,7 @@ impl RunMachine {
             key_of,
             deadline: self.deadline(),
         });
+        Phase::Calling(slots)
     }
 
     /// Answers the calls that are parked: the run winds down and waits for no tool.

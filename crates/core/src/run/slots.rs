@@ -132,6 +132,13 @@ impl Slots {
         })
     }
 
+    /// The calls that have no observation yet, with their arguments.
+    pub(super) fn open_calls(&self) -> impl Iterator<Item = (CallKey, &Slot)> {
+        let open =
+            self.slots.iter().enumerate().filter(|(_, slot)| matches!(slot.state, SlotState::Running(_)));
+        open.map(|(index, slot)| (self.key(index), slot))
+    }
+
     pub(super) const fn all_answered(&self) -> bool {
         self.open == 0
     }

@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod answers;
 mod context;
 mod continued;
 mod fallbacks;
 mod limits;
 mod parking;
 mod properties;
+mod questions;
 mod rejection;
 mod repetitions;
 mod withdrawal;
@@ -82,9 +84,17 @@ fn tools() -> Vec<Arc<ToolSpec>> {
     ]
 }
 
+static AGENT: LazyLock<AgentSpec> = LazyLock::new(|| AgentSpec {
+    name: "a".into(),
+    instructions: "Be good.".into(),
+    on_panic: PanicPolicy::Observe,
+    answer: None,
+    ask_user: true,
+});
+
 /// Compiled once: schemas and patterns cost more than a run.
 static TOOLBOX: LazyLock<Toolbox> = LazyLock::new(|| {
-    let (toolbox, bad) = Toolbox::build(tools());
+    let (toolbox, bad) = toolbox(&AGENT, tools());
     assert!(bad.is_empty(), "{bad:?}");
     toolbox
 });
@@ -100,6 +110,24 @@ impl Scene {
     }
 
     fn changed(limits: RunLimits, on_panic: PanicPolicy, change: impl FnOnce(&mut RunSpec)) -> Self {
+        Self::attended(limits, on_panic, Attendance::Attended, change)
+    }
+
+    fn set(
+        limits: RunLimits,
+        on_panic: PanicPolicy,
+        shape: Option<AnswerShape>,
+        attendance: Attendance,
+    ) -> Self {
+        Self::attended(limits, on_panic, attendance, |spec| spec.answer = shape)
+    }
+
+    fn attended(
+        limits: RunLimits,
+        on_panic: PanicPolicy,
+        attendance: Attendance,
+        change: impl FnOnce(&mut RunSpec),
+    ) -> Self {
         let model = ModelSpec {
             name: "m".into(),
             provider: "test".into(),
@@ -116,8 +144,9 @@ impl Scene {
         let second = ModelSpec { name: "m2".into(), price: Price::default(), ..model.clone() };
         let third = ModelSpec { name: "m3".into(), ..second.clone() };
         let mut spec = RunSpec {
-            agent: AgentSpec { name: "a".into(), instructions: "Be good.".into(), on_panic },
+            agent: AgentSpec { on_panic, ..AGENT.clone() },
             toolbox: TOOLBOX.clone(),
+            answer: None,
             fallbacks: vec![
                 ModelFallback { model: Arc::new(second), on: vec![Bucket::Transient, Bucket::Harness] },
                 ModelFallback { model: Arc::new(third), on: vec![Bucket::Transient] },
@@ -140,7 +169,8 @@ impl Scene {
             events: Vec::new(),
         };
         let (history, repairs) = (History::default(), Vec::new());
-        scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits, history, repairs });
+        let (agent, goal) = ("a".into(), "Do it.".into());
+        scene.on(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance });
         scene
     }
 
@@ -182,6 +212,9 @@ impl Scene {
                 self.parked.insert(*call);
                 self.by.remove(call);
                 format!("park {call} {tool} for {} s", at.since(self.now).as_secs())
+            }
+            RunEffect::Report(Progress::InputRequested(Question { call, question, choices })) => {
+                format!("question {call} {question} {choices:?}")
             }
             RunEffect::Report(Progress::Nudged { text, .. }) => format!("nudge {text}"),
             RunEffect::Report(Progress::ContextTrimmed { trim, before, after, .. }) => {

@@ -21,6 +21,7 @@ mod fingerprint;
 mod naming;
 
 pub use crate::arguments::Repair;
+pub(crate) use compile::validator;
 pub(crate) use fingerprint::Digest;
 pub use fingerprint::Fingerprint;
 pub use naming::{SourceName, shown_names};

@@ -87,6 +87,10 @@ pub(super) struct ModelFile {
     /// offered and keeps to the schema of its answer. `dauntless check --probe` says which.
     #[serde(default)]
     pub(super) tool_calling: ToolCalling,
+    /// Whether the schema of an agent's answer goes into the request, as response_format. Set it to
+    /// false for a provider that refuses that; the model is told the schema in words either way.
+    #[serde(default = "yes")]
+    pub(super) answer_schemas: bool,
     /// The most tokens of one reply. Without it: the provider's own limit.
     #[schemars(range(min = 1))]
     pub(super) max_output_tokens: Option<u32>,
@@ -203,6 +207,16 @@ pub(super) struct AgentFile {
     /// Names from [tools].
     #[serde(default)]
     pub(super) tools: Vec<String>,
+    /// JSON Schema that its answers must fit, as a table. Without it and answer_file: any words will do.
+    pub(super) answer: Option<Map<String, Value>>,
+    /// A JSON file with that schema, relative to this file.
+    pub(super) answer_file: Option<PathBuf>,
+    /// How often a run asks again for an answer that does not fit.
+    #[serde(default = "answer_reasks")]
+    pub(super) answer_reasks: u32,
+    /// Whether it may ask whoever set the goal, with the built-in tool ask_user.
+    #[serde(default)]
+    pub(super) ask_user: bool,
     /// A panic in a tool: "observe" tells the model, "end_run" ends the run so that it is seen.
     #[serde(default)]
     pub(super) on_panic: OnPanic,
@@ -346,6 +360,10 @@ fn ends(_: &mut SchemaGenerator) -> Schema {
 
 fn yes() -> bool {
     true
+}
+
+fn answer_reasks() -> u32 {
+    2
 }
 
 fn api_key_env() -> VariableName {

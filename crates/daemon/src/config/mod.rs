@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{AgentSpec, Bucket, BudgetPolicy, ModelSpec, RunLimits, Tokens, ToolSpec};
+use dauntless_contract::{
+    AgentSpec, Attendance, Bucket, BudgetPolicy, ModelSpec, RunLimits, Tokens, ToolSpec,
+};
 use dauntless_models::{Api, Profile, known_window};
 use dauntless_runtime::RevivalPolicy;
 use dauntless_tools::{CommandConfig, HttpConfig, ToolConfigError};
@@ -57,6 +59,8 @@ pub struct Config {
     pub redact: Vec<Regex>,
     /// Where traces go.
     pub telemetry: TelemetryConfig,
+    /// Whether somebody answers the questions of agents. Nobody, unless whoever runs it says so.
+    pub attendance: Attendance,
 }
 
 /// A model and how it is reached.
@@ -117,6 +121,8 @@ pub enum ClientConfig {
         strict_schemas: bool,
         /// Whether replies are read as they are written.
         stream: bool,
+        /// Whether the schema of an agent's answer goes into the request.
+        answer_schemas: bool,
         /// How freely the model writes; `None` leaves it to the provider.
         temperature: Option<f64>,
         /// A stream that is silent for so long counts as broken.

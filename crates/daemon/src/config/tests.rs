@@ -66,6 +66,35 @@ fn how_a_model_calls_tools_is_one_of_two_words() {
 }
 
 #[test]
+fn what_an_agent_answers_and_asks_is_checked() {
+    let config = smallest_with("ask_user = true\nanswer = { type = \"object\" }\nanswer_reasks = 0").unwrap();
+    let spec = &config.agents["support"].spec;
+    let answer = spec.answer.as_ref().unwrap();
+    assert_eq!((spec.ask_user, answer.reasks_max, &*answer.schema.name), (true, 0, "support"));
+    assert_eq!(config.attendance, Attendance::Unattended);
+    check(
+        smallest_with("answer = { type = \"objekt\" }"),
+        expect![[r#"
+            agents.support.answer: the answer's schema `answer` is not valid at /type: "objekt" is not valid under any of the schemas listed in the 'anyOf' keyword
+        "#]],
+    );
+    check(
+        smallest_with("answer = {}\nanswer_file = \"x.json\""),
+        expect![[r#"
+            agents.support.answer_file: expected one of answer and answer_file, found both
+        "#]],
+    );
+    check(
+        smallest_with(
+            "ask_user = true\ntools = [\"ask_user\"]\n[tools.ask_user]\ndescription = \"Asks.\"\ncommand.argv = [\"true\"]",
+        ),
+        expect![[r#"
+            agents.support.ask_user: expected false, or another name for the tool `ask_user` of this agent, found true
+        "#]],
+    );
+}
+
+#[test]
 fn a_tool_with_nothing_written_is_the_safest_tool() {
     let config = tool(HTTP).expect("it is right");
     let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });
@@ -992,6 +1021,7 @@ fn every_key_of_the_schema_is_in_the_example() {
         EXAMPLE.lines().map(|line| format!("{}\n", uncommented(uncommented(line, "#e.g. "), "#"))).collect();
     let dir = Scratch::new("example");
     dir.write("translator.md", "Keep the tone.");
+    dir.write("translation.schema.json", r#"{ "type": "object" }"#);
     dir.write("disk.schema.json", r#"{ "type": "object" }"#);
     parse(&all, "dauntless.example.toml", &dir.0).unwrap_or_else(|report| panic!("{report}"));
     let written = toml::from_str::<Value>(&all).expect("it was read before");

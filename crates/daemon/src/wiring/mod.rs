@@ -7,16 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::Tool;
+use dauntless_contract::{AnswerSpec, Tool};
 use dauntless_models::Scripted;
 use dauntless_tools::{CommandTool, HttpTool, ProcessReaper, ToolConfigError};
+use serde_json::Value;
 
 mod broken;
 mod direct;
 mod model;
 
 pub use broken::{Broken, Cause, ModelError, NoAgent, NoTool};
-pub use dauntless_runtime::{Agent, BuildError, Canceller, RunStream, Runtime, Submission, SubmitError};
+pub use dauntless_runtime::{
+    Agent, Answerer, BuildError, Canceller, RunStream, Runtime, Submission, SubmitError,
+};
 pub use direct::DirectModel;
 
 use crate::chaos::ChaosTools;
@@ -63,11 +66,18 @@ impl App {
             let built = Agent::new(Arc::clone(name))
                 .instructions(Arc::clone(&agent.spec.instructions))
                 .on_panic(agent.spec.on_panic)
+                .ask_user(agent.spec.ask_user)
                 .shared_model(model)
                 .limits(agent.limits.clone())
                 .tools(tools);
             let built =
                 fallbacks.into_iter().fold(built, |agent, (model, on)| agent.fallback_model(model, on));
+            let built = match &agent.spec.answer {
+                Some(AnswerSpec { schema, reasks_max }) => built
+                    .answer_schema(Arc::clone(&schema.name), Value::clone(&schema.schema))
+                    .answer_reasks(*reasks_max),
+                None => built,
+            };
             match built.check() {
                 problems if problems.is_empty() => agents.push(built),
                 problems => parts.broken(name, Cause::Declarations(problems)),
@@ -227,6 +237,7 @@ impl<'c> Parts<'c> {
     async fn start(self, agents: Vec<Agent>) -> Result<App, BuildError> {
         let mut builder = Runtime::builder()
             .secrets(self.secrets)
+            .attendance(self.config.attendance)
             .retry_budget(self.config.resilience.budget.clone())
             .revival(self.config.resilience.revival.clone())
             .redact(self.config.redact.iter().map(|pattern| pattern.as_str().to_owned()));

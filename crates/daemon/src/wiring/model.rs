@@ -92,6 +92,7 @@ pub(crate) fn client(
             parallel_calls,
             strict_schemas,
             stream,
+            answer_schemas,
             temperature,
             idle_timeout,
         } => {
@@ -108,6 +109,7 @@ pub(crate) fn client(
                 .parallel_calls(*parallel_calls)
                 .strict_schemas(*strict_schemas)
                 .stream(*stream)
+                .answer_schemas(*answer_schemas)
                 .price(spec.price)
                 .resilience(spec.resilience.clone())
                 .idle_timeout(*idle_timeout);

@@ -37,10 +37,12 @@ impl Api {
     }
 
     pub(super) fn body<'a>(self, model: &'a OpenAi, request: &'a ModelRequest) -> Body<'a> {
-        let OpenAi { spec, stream, settings, profile, calling, .. } = model;
-        let (model, stream, calling) = (&*spec.name, *stream, *calling);
+        let OpenAi { spec, stream, settings, profile, calling, answer_schemas: shape, .. } = model;
+        let (model, stream, calling, shape) = (&*spec.name, *stream, *calling, *shape);
         match self {
-            Self::Chat => Body::Chat(ChatRequest { model, request, stream, settings, profile, calling }),
+            Self::Chat => {
+                Body::Chat(ChatRequest { model, request, stream, settings, profile, calling, shape })
+            }
             Self::Responses { keep_reasoning } => Body::Responses(ResponsesRequest {
                 model,
                 request,
@@ -49,6 +51,7 @@ impl Api {
                 settings,
                 profile,
                 calling,
+                shape,
             }),
         }
     }

@@ -58,6 +58,7 @@ pub struct OpenAiBuilder {
     api: Api,
     profile: Option<Profile>,
     calling: Calling,
+    answer_schemas: bool,
 }
 
 /// Settings from which no client can be made.
@@ -125,6 +126,7 @@ impl OpenAiBuilder {
             api: Api::default(),
             profile: None,
             calling: Calling { parallel: true, strict: false },
+            answer_schemas: true,
         }
     }
 
@@ -247,6 +249,15 @@ impl OpenAiBuilder {
         self
     }
 
+    /// Whether the schema that an agent demands of its answers goes into the request, as
+    /// `response_format`. It does unless set to false, for a provider that refuses the field or does
+    /// not take it together with tools. The instructions tell the schema either way.
+    #[must_use]
+    pub fn answer_schemas(mut self, send: bool) -> Self {
+        self.answer_schemas = send;
+        self
+    }
+
     /// Makes the client. Opens no connection.
     ///
     /// # Errors
@@ -288,6 +299,7 @@ impl OpenAiBuilder {
             api: self.api,
             profile: Arc::new(profile),
             calling: self.calling,
+            answer_schemas: self.answer_schemas,
             secrets: self
                 .api_key
                 .into_iter()

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use dauntless_contract::{Json, Message, ModelRequest, ToolCall, ToolSpec};
+use dauntless_contract::{AnswerSchema, Json, Message, ModelRequest, ToolCall, ToolSpec};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -27,6 +27,8 @@ pub(crate) struct ChatRequest<'a> {
     pub(crate) profile: &'a Profile,
     /// How tools may be called.
     pub(crate) calling: Calling,
+    /// Whether the shape of the answer may stand in the request.
+    pub(crate) shape: bool,
 }
 
 /// How the model may call tools.
@@ -62,9 +64,8 @@ impl Serialize for ChatRequest<'_> {
                 body.serialize_entry("parallel_tool_calls", &false)?;
             }
         }
-        if let Some(answer) = &self.request.answer {
-            let schema = json!({"name": &*answer.name, "schema": &*answer.schema, "strict": false});
-            body.serialize_entry("response_format", &json!({"type": "json_schema", "json_schema": schema}))?;
+        if let Some(format) = self.response_format() {
+            body.serialize_entry("response_format", &format)?;
         }
         body.serialize_entry("stream", &self.stream)?;
         if self.stream && self.profile.stream_options {
@@ -75,6 +76,40 @@ impl Serialize for ChatRequest<'_> {
         }
         body.end()
     }
+}
+
+impl ChatRequest<'_> {
+    /// The shape of the answer, where the provider may be sent one. Providers take only objects; any
+    /// other shape stands in the instructions alone, where each of them stands as well.
+    fn response_format(&self) -> Option<ResponseFormat<'_>> {
+        let answer = self.request.answer.as_deref().filter(|answer| self.shape && is_object(answer))?;
+        let AnswerSchema { name, schema } = answer;
+        // A format of the operator's own, like `json_object`, is what this provider knows.
+        let free = !self.settings.contains_key("response_format");
+        let strict = self.calling.holds(schema);
+        free.then(|| ResponseFormat {
+            r#type: "json_schema",
+            json_schema: JsonSchema { name, schema, strict },
+        })
+    }
+}
+
+/// Whether the answer is to be an object: the one shape that every provider takes.
+pub(super) fn is_object(answer: &AnswerSchema) -> bool {
+    answer.schema.get("type").is_some_and(|kind| kind == "object")
+}
+
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    r#type: &'static str,
+    json_schema: JsonSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonSchema<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    strict: bool,
 }
 
 #[derive(Serialize)]

@@ -26,7 +26,7 @@ fn chat(
     profile: &Profile,
     calling: Calling,
 ) -> String {
-    let body = ChatRequest { model: "m", request, stream, settings, profile, calling };
+    let body = ChatRequest { model: "m", request, stream, settings, profile, calling, shape: true };
     serde_json::to_string(&body).unwrap()
 }
 
@@ -44,6 +44,32 @@ fn history() -> History {
     });
     history.answer("It is on its way.".into(), None);
     history
+}
+
+#[test]
+fn the_shape_of_an_answer_is_sent_where_a_provider_can_take_it() {
+    let shaped = |schema: Value| {
+        let answer = AnswerSchema { name: "ticket".into(), schema: Arc::new(schema) };
+        ModelRequest { answer: Some(Arc::new(answer)), ..request(History::default(), Vec::new()) }
+    };
+    let object = shaped(json!({"type": "object", "required": ["id"]}));
+    expect![[r#"{"model":"m","messages":[],"response_format":{"type":"json_schema","json_schema":{"name":"ticket","schema":{"required":["id"],"type":"object"},"strict":false}},"stream":false}"#]]
+        .assert_eq(&body(&object, false, &Map::new()));
+    let own = json!({"response_format": {"type": "json_object"}}).as_object().unwrap().clone();
+    expect![[r#"{"model":"m","messages":[],"stream":false,"response_format":{"type":"json_object"}}"#]]
+        .assert_eq(&body(&object, false, &own));
+    let list = body(&shaped(json!({"type": "array"})), false, &Map::new());
+    let unknown = ChatRequest {
+        model: "m",
+        request: &object,
+        stream: false,
+        settings: &Map::new(),
+        profile: &Profile::compatible(),
+        calling: ANY,
+        shape: false,
+    };
+    let unknown = serde_json::to_string(&unknown).unwrap();
+    assert_eq!((&*list, &*unknown), (r#"{"model":"m","messages":[],"stream":false}"#, &*list));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::*;
 enum Step {
     Says(&'static str),
     Refuses,
+    Gives(u32),
     CutsOff,
     Asks(Vec<(usize, usize)>),
     Ends { index: u32, how: usize, stale: bool },
@@ -22,10 +23,16 @@ enum Step {
     Waits(u64),
 }
 
-const NAMES: [&str; 11] =
-    ["find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give"];
-const ARGUMENTS: [&str; 5] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", ""];
-const TEXTS: [&str; 3] = ["The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
+const NAMES: [&str; 12] =
+    ["find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give", "ask_user"];
+const ARGUMENTS: [&str; 6] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", "", r#"{"question":"Which?"}"#];
+const TEXTS: [&str; 4] =
+    ["{\"q\":1}", "The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
+
+static SHAPE: LazyLock<AnswerShape> = LazyLock::new(|| {
+    let schema = json!({ "type": "object", "required": ["q"] }).into();
+    AnswerShape::compile(&AnswerSpec::new(Arc::new(AnswerSchema { name: "q".into(), schema }))).unwrap()
+});
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ask = prop::collection::vec((0..NAMES.len(), 0..ARGUMENTS.len()), 1..6).prop_map(Step::Asks);
@@ -41,6 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         10 => ask,
         30 => end,
         5 => (0..6u32).prop_map(Step::Unparks),
+        5 => (0..6u32).prop_map(Step::Gives),
         1 => prop_oneof![
             Just(Step::Refuses),
             Just(Step::ModelFails),
@@ -92,6 +100,10 @@ fn take(scene: &mut Scene, step: Step) {
             scene.turn = turn;
             scene
         }
+        Step::Gives(index) => {
+            let call = CallKey { turn: scene.turn, index };
+            scene.on(RunEvent::InputGiven { call, text: "so".into() })
+        }
         Step::ModelFails => {
             let (turn, model) = (scene.turn, scene.model);
             let failure = Failure::unavailable("Down.");
@@ -123,8 +135,9 @@ fn play_out(scene: &mut Scene) {
         }
         for index in 0..6 {
             scene.unparks(index).ends(index, Ok("late but fine"));
+            take(scene, Step::Gives(index));
         }
-        scene.summarises(None).says("Done.");
+        scene.summarises(None).says("{\"q\":1}");
         scene.on(RunEvent::TimerFired { timer: RunTimer::Settle });
     }
     panic!("the run never ends: {:?}", scene.seen);
@@ -169,9 +182,13 @@ proptest! {
     fn a_run_keeps_its_promises_under_any_order_of_events(
         steps in steps(),
         window in prop::option::of(1500..20_000u64),
+        shaped in any::<bool>(),
+        attended in any::<bool>(),
     ) {
         let limits = RunLimits { turns: 20, tool_calls: 60, ..RunLimits::default() };
-        let mut scene = Scene::changed(limits, PanicPolicy::Observe, |spec| {
+        let attendance = if attended { Attendance::Attended } else { Attendance::Unattended };
+        let mut scene = Scene::attended(limits, PanicPolicy::Observe, attendance, |spec| {
+            spec.answer = shaped.then(|| SHAPE.clone());
             Arc::make_mut(&mut spec.model).context_window = window.map(Tokens);
         });
         for step in steps {

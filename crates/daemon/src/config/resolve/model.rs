@@ -100,6 +100,7 @@ impl Resolver<'_, '_> {
                 parallel_calls: file.parallel_calls,
                 strict_schemas: file.strict_schemas,
                 stream: file.stream,
+                answer_schemas: file.answer_schemas,
                 temperature: file.temperature,
                 idle_timeout: file.idle_timeout.0,
             },

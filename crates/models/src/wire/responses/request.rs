@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::REASONING_KEY;
 use crate::profile::Profile;
 use crate::wire::Calling;
-use crate::wire::request::{Extra, sendable_name};
+use crate::wire::request::{Extra, is_object, sendable_name};
 
 /// The body of one request.
 pub(crate) struct ResponsesRequest<'a> {
@@ -29,6 +29,8 @@ pub(crate) struct ResponsesRequest<'a> {
     pub(crate) profile: &'a Profile,
     /// How tools may be called.
     pub(crate) calling: Calling,
+    /// Whether the shape of the answer may stand in the request.
+    pub(crate) shape: bool,
 }
 
 impl Serialize for ResponsesRequest<'_> {
@@ -57,7 +59,8 @@ impl Serialize for ResponsesRequest<'_> {
         if self.keep_reasoning {
             body.serialize_entry("include", &["reasoning.encrypted_content"])?;
         }
-        let text = self.request.answer.as_deref().map(|answer| self.text(answer));
+        let shape = self.request.answer.as_deref().filter(|answer| self.shape && is_object(answer));
+        let text = shape.map(|answer| self.text(answer));
         if let Some(text) = &text {
             body.serialize_entry("text", text)?;
         }

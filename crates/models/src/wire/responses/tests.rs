@@ -86,6 +86,7 @@ fn a_conversation_is_written_item_by_item() {
         settings: &settings,
         profile: &Profile::compatible(),
         calling: Calling { parallel: false, strict: true },
+        shape: true,
     };
     expect![[r#"{"model":"m","instructions":"Be brief.","input":[{"type":"message","role":"user","content":"Where is it?"},{"encrypted_content":"e1","id":"r1","summary":[],"type":"reasoning"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Let me look."}]},{"type":"function_call","call_id":"a","name":"order","arguments":"{}"},{"encrypted_content":"e2","id":"r2","summary":[],"type":"reasoning"},{"type":"function_call","call_id":"b","name":"fs_read","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"sent"},{"type":"function_call_output","call_id":"b","output":"sent"}],"tools":[{"type":"function","name":"order","description":"Looks up an order.","parameters":{"type":"object"},"strict":false},{"type":"function","name":"read","description":"Reads.","parameters":{"additionalProperties":false,"type":"object"},"strict":true}],"parallel_tool_calls":false,"stream":true,"store":false,"include":["reasoning.encrypted_content"],"text":{"format":{"name":"state","schema":{"type":"object"},"strict":false,"type":"json_schema"},"verbosity":"low"},"max_output_tokens":9}"#]]
         .assert_eq(&serde_json::to_string(&body).unwrap());
@@ -102,6 +103,7 @@ fn a_request_without_tools_instructions_and_settings_has_none_of_them() {
         settings: &Map::new(),
         profile: &Profile::mistral(),
         calling: Calling { parallel: false, strict: true },
+        shape: true,
     };
     expect![[r#"{"model":"m","input":[{"type":"message","role":"user","content":"hi"}],"stream":false,"store":false}"#]].assert_eq(&serde_json::to_string(&body).unwrap());
 }
