@@ -87,15 +87,6 @@ fn without_tools_there_is_no_list_of_them() {
         .assert_eq(&body(&request, false, &Map::new()));
 }
 
-#[test]
-fn an_answer_of_a_shape_is_asked_for_by_its_schema() {
-    let answer = AnswerSchema { name: "time".into(), schema: Arc::new(json!({"type": "object"})) };
-    let request = request(History::open(&"".into(), &"hi".into()), Vec::new());
-    let request = ModelRequest { answer: Some(Arc::new(answer)), ..request };
-    expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"response_format":{"json_schema":{"name":"time","schema":{"type":"object"},"strict":false},"type":"json_schema"},"stream":false}"#]]
-        .assert_eq(&body(&request, false, &Map::new()));
-}
-
 fn error(body: &str, expected: Expect) {
     let WireError { code, kind, message, failed_generation, .. } = WireError::of_body(body);
     expected.assert_eq(&format!(
