@@ -81,6 +81,15 @@ fn a_conversation_is_written_as_providers_want_it() {
 }
 
 #[test]
+fn texts_of_the_user_that_follow_each_other_are_one_message() {
+    let mut history = History::open(&"".into(), &"hi".into());
+    history.user("Say more.".into());
+    history.answer("More.".into(), None);
+    history.user("And now?".into());
+    expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi\n\nSay more."},{"role":"assistant","content":"More."},{"role":"user","content":"And now?"}],"stream":false}"#]].assert_eq(&body(&request(history, Vec::new()), false, &Map::new()));
+}
+
+#[test]
 fn without_tools_there_is_no_list_of_them() {
     let request = request(History::open(&"".into(), &"hi".into()), Vec::new());
     expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#]]
