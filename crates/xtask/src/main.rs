@@ -27,6 +27,8 @@ Commands:
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
          measure agents on this runtime against a loop written by hand
+  bench window [TURNS]
+         measure one run of very many turns in a window of 32 768 tokens
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
   simulate [--seeds N] [--from S] [--verbose]
