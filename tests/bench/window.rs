@@ -67,7 +67,10 @@ pub(crate) fn run(turns: u64) -> Result<(), String> {
     drop(provider.stdin.take());
     let seen = line()?;
     let _ = provider.wait();
-    println!("{} after {} turns and {} calls", outcome.reason, outcome.totals.turns, outcome.totals.tool_calls);
+    println!(
+        "{} after {} turns and {} calls",
+        outcome.reason, outcome.totals.turns, outcome.totals.tool_calls
+    );
     let words: Vec<&str> = seen.split(' ').collect();
     let [broken, largest, refused] = words.as_slice() else { return Err("the provider broke".to_owned()) };
     println!("requests: largest {largest} bytes, {broken} broke a rule, {refused} refused as too long");
