@@ -30,7 +30,7 @@ use transport::{PlainAnswer, ProviderError};
 
 mod builder;
 mod endpoint;
-mod failed_generation;
+pub(crate) mod failed_generation;
 mod failure;
 mod transport;
 

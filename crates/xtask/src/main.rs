@@ -9,6 +9,7 @@
 
 mod check;
 mod counterparts;
+mod fuzz;
 mod program;
 mod tidy;
 
@@ -28,6 +29,8 @@ Commands:
          measure agents on this runtime against a loop written by hand
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
+  fuzz [--seconds N] [TARGET]
+         try inputs that nobody thought of, for a minute each; needs a nightly compiler and cargo-fuzz
   simulate [--seeds N] [--from S] [--verbose]
          run whole runtimes through seeded faults and check what happened
 ";
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         ["statements"] => tidy::write_statements(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
+        ["fuzz", words @ ..] => fuzz::run(words),
         [program @ ("bench" | "simulate" | "soak"), words @ ..] => program::run(program, words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

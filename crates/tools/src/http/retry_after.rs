@@ -10,7 +10,7 @@ use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 /// The wait from `retry-after-ms`, else from `Retry-After`; a date is relative to the answer's own.
 ///
 /// A date in the past is a wait of zero; more seconds than fit is the longest wait there is.
-pub(super) fn parse(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn parse(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     text("retry-after-ms".parse().ok()?).and_then(milliseconds).or_else(|| {
         let value = text(RETRY_AFTER)?;
