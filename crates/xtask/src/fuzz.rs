@@ -128,6 +128,7 @@ impl Workspace {
             .arg("--")
             .arg(format!("-max_total_time={seconds}"))
             .arg(format!("-artifact_prefix={}/", broken.display()))
+            .arg(format!("-dict={FOLDER}/words.dict"))
             .args(BOUNDS)
             .args(["-print_final_stats=1", "-verbosity=1"])
             .current_dir(&self.workspace_root)
