@@ -62,6 +62,11 @@ pub(crate) struct RunArgs {
     /// The address of a service that speaks the OpenAI API, like http://127.0.0.1:8080/v1
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "agent"])]
     pub(crate) base_url: Option<String>,
+    /// Continue this conversation: a JSON list of messages as chat completions have them
+    ///
+    /// It may come from another program and be broken: what was repaired is shown.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
     /// Print every event as one line of JSON on standard output; the last one holds the outcome
     #[arg(long, conflicts_with = "stream")]
     pub(crate) json: bool,

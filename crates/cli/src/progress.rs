@@ -111,6 +111,18 @@ impl Story {
                 let what = one_line(text, MESSAGE_CHARS_MAX);
                 Some(note(&format!("nudge after turn {turn}"), what, Tone::Busy))
             }
+            Progress::HistoryRepaired { repairs } => {
+                let first = repairs.first().map(ToString::to_string).unwrap_or_default();
+                let more = match repairs.len() {
+                    0 | 1 => String::new(),
+                    n => format!(", and {} more", n - 1),
+                };
+                Some(note("history repaired", format!("{first}{more}"), Tone::Busy))
+            }
+            Progress::ToolRejected { turn: _, tool, message } => {
+                let what = format!("not offered in this run: {}", one_line(message, MESSAGE_CHARS_MAX));
+                Some(note(&format!("schema of {tool}"), what, Tone::Bad))
+            }
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
             }

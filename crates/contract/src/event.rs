@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, Failure, ModelReply, RunLimits, StoppedBy, ToolOutput};
+use crate::{CallKey, Failure, History, HistoryRepair, ModelReply, RunLimits, StoppedBy, ToolOutput};
 
 /// A fact of a run. The run's whole state is the fold of these, in order, with their times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,12 @@ pub enum RunEvent {
         goal: Arc<str>,
         /// Its limits.
         limits: RunLimits,
+        /// The conversation that it continues; empty for a new one.
+        #[serde(default, skip_serializing_if = "History::is_empty")]
+        history: History,
+        /// What was changed in that conversation so that it can be continued.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        repairs: Vec<HistoryRepair>,
     },
     /// The model answered. The calls in it are the intent to run them.
     ModelReplied {

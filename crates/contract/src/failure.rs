@@ -409,6 +409,17 @@ impl Failure {
         self
     }
 
+    /// Names the tool of a model request whose declaration the provider refused, as a detail.
+    #[must_use]
+    pub fn rejects_tool(self, name: &str) -> Self {
+        self.detail(format!("{TOOL_PATH}{name}"), "a declaration that the provider takes", "")
+    }
+
+    /// The tool whose declaration the provider refused, where this is such a failure.
+    pub fn rejected_tool(&self) -> Option<&str> {
+        self.details.iter().find_map(|problem| problem.path.strip_prefix(TOOL_PATH))
+    }
+
     /// Keeps the raw cause for the operator's log.
     #[must_use]
     pub fn source(mut self, cause: impl fmt::Display) -> Self {
@@ -416,6 +427,9 @@ impl Failure {
         self
     }
 }
+
+/// Where a tool's declaration stands in a model request.
+const TOOL_PATH: &str = "$.tools.";
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

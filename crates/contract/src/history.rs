@@ -78,6 +78,31 @@ impl History {
         history
     }
 
+    /// A conversation from before, continued: the instructions (where there are some) take the place
+    /// of those it had, and the goal follows as the user's next words.
+    pub fn resume(mut self, instructions: &Arc<str>, goal: &Arc<str>) -> Self {
+        if !instructions.trim().is_empty() {
+            if let Some(Message::System { .. }) = self.messages.first() {
+                self.messages.remove(0);
+            }
+            self.messages.insert(0, Message::System { text: Arc::clone(instructions) });
+        }
+        self.user(Arc::clone(goal));
+        self
+    }
+
+    /// Puts instructions at the beginning; anywhere else they are left out.
+    pub(crate) fn system(&mut self, text: Arc<str>) {
+        if self.messages.is_empty() && !text.trim().is_empty() {
+            self.messages.push(Message::System { text });
+        }
+    }
+
+    /// Whether nothing was said.
+    pub const fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     /// Adds a message of the user, or of the harness in the user's place. Blank text is left out.
     pub fn user(&mut self, text: Arc<str>) {
         if !text.trim().is_empty() {

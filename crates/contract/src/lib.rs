@@ -17,6 +17,7 @@ mod limits;
 mod model;
 mod outcome;
 mod progress;
+mod repair;
 mod status;
 mod tool;
 mod unit;
@@ -36,6 +37,7 @@ pub use model::{
 };
 pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy};
+pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, PastFailure, ServiceState, ToolChange, ToolEvent,
     ToolStatus,

@@ -17,6 +17,9 @@ pub struct Price {
     pub input_per_million: MicroUsd,
     /// For a million completion tokens.
     pub output_per_million: MicroUsd,
+    /// For a million prompt tokens that the provider had in its cache; none where they cost the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input_per_million: Option<MicroUsd>,
 }
 
 impl Price {
@@ -26,8 +29,18 @@ impl Price {
             let total = u128::from(tokens.0) * u128::from(price.0);
             u64::try_from(total.div_ceil(1_000_000)).unwrap_or(u64::MAX)
         };
-        MicroUsd(part(usage.prompt, self.input_per_million))
+        let cached = usage.cached.min(usage.prompt);
+        let fresh = Tokens(usage.prompt.0 - cached.0);
+        let cached_price = self.cached_input_per_million.unwrap_or(self.input_per_million);
+        MicroUsd(part(fresh, self.input_per_million))
+            + MicroUsd(part(cached, cached_price))
             + MicroUsd(part(usage.completion, self.output_per_million))
+    }
+
+    /// Whether nothing costs anything, or nobody said what it costs.
+    pub fn is_free(&self) -> bool {
+        let cached = self.cached_input_per_million.unwrap_or_default();
+        [self.input_per_million, self.output_per_million, cached] == [MicroUsd::ZERO; 3]
     }
 }
 
@@ -38,6 +51,34 @@ pub struct Usage {
     pub prompt: Tokens,
     /// Written by the model.
     pub completion: Tokens,
+    /// Those of the prompt that the provider had in its cache, where it says so.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub cached: Tokens,
+}
+
+impl Usage {
+    /// Prompt and completion, nothing of it cached.
+    pub const fn new(prompt: Tokens, completion: Tokens) -> Self {
+        Self { prompt, completion, cached: Tokens::ZERO }
+    }
+
+    /// Prompt plus completion, which is what a limit of tokens counts.
+    pub fn total(&self) -> Tokens {
+        self.prompt + self.completion
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt += other.prompt;
+        self.completion += other.completion;
+        self.cached += other.cached;
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_none(tokens: &Tokens) -> bool {
+    tokens.0 == 0
 }
 
 /// What a model client declares about itself.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, FailureCode, Outcome};
+use crate::{CallKey, FailureCode, HistoryRepair, Outcome};
 
 /// Why there was no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +111,20 @@ pub enum Progress {
         waited: Duration,
         /// Why there was no further attempt.
         stopped_by: Option<StoppedBy>,
+    },
+    /// The conversation that the run continues was repaired first.
+    HistoryRepaired {
+        /// What was changed.
+        repairs: Vec<HistoryRepair>,
+    },
+    /// The provider refused the declaration of a tool; the run goes on without it.
+    ToolRejected {
+        /// The turn whose request was refused, and is repeated without the tool.
+        turn: u32,
+        /// The tool.
+        tool: Arc<str>,
+        /// What the provider says.
+        message: Arc<str>,
     },
     /// The breaker of a dependency opened during this run.
     BreakerOpened {

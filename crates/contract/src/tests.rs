@@ -69,8 +69,9 @@ fn a_history_never_holds_a_call_without_its_answer() {
 
 #[test]
 fn prices_round_up() {
-    let price = Price { input_per_million: MicroUsd(3), output_per_million: MicroUsd(2_000_000) };
-    let usage = Usage { prompt: Tokens(1), completion: Tokens(10) };
+    let price =
+        Price { input_per_million: MicroUsd(3), output_per_million: MicroUsd(2_000_000), ..Price::default() };
+    let usage = Usage::new(Tokens(1), Tokens(10));
     assert_eq!(price.of(usage), MicroUsd(1 + 20));
 }
 

@@ -350,7 +350,8 @@ pub struct ToolCtx {
     pub attempt: u32,
     /// When the answer must be there. The runtime stops waiting then.
     pub deadline: Timestamp,
-    /// The same for every attempt of one call, across restarts; another for every other call.
+    /// The same for every attempt of one call, across restarts, and for an identical call after one of
+    /// which nobody knows whether it happened; another for every other call.
     pub idempotency_key: Arc<str>,
     /// Fires when the call is cancelled or out of time. The attempt's task is aborted right after.
     pub cancel: Arc<dyn CancelSignal>,

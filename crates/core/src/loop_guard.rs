@@ -1,8 +1,9 @@
 //! Notices a model that does the same thing again and again.
 //!
-//! Two kinds of repetition. A call that failed twice in the same way is not executed a third time,
+//! Three kinds of repetition. A call that failed twice in the same way is not executed a third time,
 //! and a model that goes on regardless is stuck. Turns that do the same with the same results, one
-//! by one or in a cycle of up to three, are nudged at 4 repetitions and stuck at 8.
+//! by one or in a cycle of up to three, are nudged at 4 repetitions and stuck at 8. Replies that
+//! call nothing but tools that do not exist are nudged at the second in a row and stuck at the third.
 //!
 //! Only repetitions of the model count. A failure that says something about the moment and nothing
 //! about the call (rate limits, outages, timeouts, cancelled calls, a full queue) may be tried
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use dauntless_contract::{Failure, FailureCode, ToolOutput};
 
+use crate::excerpt::{listed, shortened};
 use crate::toolbox::{Digest, Fingerprint};
 
 const FAILURES_MAX: u32 = 2;
@@ -20,6 +22,10 @@ const REFUSALS_MAX: u32 = 2;
 const NUDGE_AT: u32 = 4;
 const STUCK_AT: u32 = 8;
 const PERIOD_MAX: usize = 3;
+const UNKNOWN_NUDGE_AT: usize = 2;
+const UNKNOWN_STUCK_AT: usize = 3;
+
+const NAME_BYTES_MAX: usize = 64;
 
 /// Calls remembered; the one not seen for longest is forgotten first.
 const REMEMBERED_MAX: usize = 256;
@@ -34,6 +40,19 @@ pub struct LoopGuard {
     recent: [Option<Digest>; PERIOD_MAX],
     /// For each period (1, 2, 3): turns in a row that equal the one a period before.
     matched: [u32; PERIOD_MAX],
+    /// For each reply in a row that called nothing but tools that do not exist: the first it named.
+    strangers: Vec<Arc<str>>,
+    /// What the calls of the present reply name.
+    named: Named,
+}
+
+/// Whether a reply calls any tool that exists.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Named {
+    #[default]
+    Nothing,
+    OnlyUnknown(Arc<str>),
+    Known,
 }
 
 /// A call that keeps failing.
@@ -91,9 +110,33 @@ pub enum TurnVerdict {
         /// Repetitions.
         times: u32,
     },
+    /// Two replies in a row called only tools that do not exist; tell the model with
+    /// [`UnknownTools::nudge`].
+    NudgeUnknown(UnknownTools),
+    /// Three did; the run ends.
+    StuckUnknown(UnknownTools),
+}
+
+/// Replies in a row that called nothing but tools that do not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownTools {
+    /// One name for each reply, as the model wrote it, bounded; the latest last.
+    names: Vec<Arc<str>>,
 }
 
 impl LoopGuard {
+    /// Notes each call of a reply and whether there is such a tool.
+    pub fn named(&mut self, call: &Fingerprint, exists: bool) {
+        match (&self.named, exists) {
+            (_, true) => self.named = Named::Known,
+            (Named::Nothing, false) => {
+                let name = Some(call.tool().trim()).filter(|name| !name.is_empty()).unwrap_or("(no name)");
+                self.named = Named::OnlyUnknown(shortened(name, NAME_BYTES_MAX).into());
+            }
+            (Named::OnlyUnknown(_) | Named::Known, false) => {}
+        }
+    }
+
     /// Decides whether a call may run; ask before each, also before answering one that cannot run.
     ///
     /// A refusal counts once a turn: calls of one turn were asked for before the model read any
@@ -160,6 +203,9 @@ impl LoopGuard {
         if let Some(latest) = self.recent.first_mut() {
             *latest = digest;
         }
+        if let Some(verdict) = self.judge_names() {
+            return verdict;
+        }
         let Some(Turn { first: fingerprint, .. }) = turn else { return TurnVerdict::GoOn };
         for (matched, period) in self.matched.into_iter().zip(1..) {
             // A period that just came round once more: the first round has nothing to match.
@@ -171,6 +217,21 @@ impl LoopGuard {
             }
         }
         TurnVerdict::GoOn
+    }
+
+    /// Counts a reply whose calls all name tools that do not exist; any other starts afresh.
+    fn judge_names(&mut self) -> Option<TurnVerdict> {
+        let Named::OnlyUnknown(name) = std::mem::take(&mut self.named) else {
+            self.strangers.clear();
+            return None;
+        };
+        self.strangers.push(name);
+        let unknown = || UnknownTools { names: self.strangers.clone() };
+        match self.strangers.len() {
+            UNKNOWN_NUDGE_AT => Some(TurnVerdict::NudgeUnknown(unknown())),
+            UNKNOWN_STUCK_AT.. => Some(TurnVerdict::StuckUnknown(unknown())),
+            _ => None,
+        }
     }
 
     fn add(&mut self, call: &Fingerprint, result: &str) {
@@ -189,6 +250,40 @@ impl LoopGuard {
         if let Some(oldest) = oldest {
             self.failed.remove(&oldest);
         }
+    }
+}
+
+impl UnknownTools {
+    /// How many replies.
+    pub fn replies(&self) -> u32 {
+        u32::try_from(self.names.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The name that was called last.
+    pub fn latest(&self) -> Arc<str> {
+        self.names.last().cloned().unwrap_or_default()
+    }
+
+    /// What the model is told, in the user's place, before its next such reply ends the run.
+    pub fn nudge(&self) -> Arc<str> {
+        format!(
+            "Your last {} replies called only tools that do not exist: {}. Call one of your own tools by its \
+             exact name, or answer without a tool. One more such reply ends this run.",
+            self.replies(),
+            self.listed()
+        )
+        .into()
+    }
+
+    /// The names, each once.
+    pub fn listed(&self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for name in &self.names {
+            if !names.contains(&&**name) {
+                names.push(name);
+            }
+        }
+        listed(names, UNKNOWN_STUCK_AT)
     }
 }
 

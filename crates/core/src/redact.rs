@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock};
 
-use dauntless_contract::{Failure, FieldProblem, Json, ToolOutput};
+use dauntless_contract::{Failure, FieldProblem, HistoryRepair, Json, ToolOutput};
 use regex::{Captures, Regex, RegexSet};
 
 const MASK: &str = "[redacted]";
@@ -167,6 +167,11 @@ impl Redactor {
     /// A tool's value without secrets.
     pub fn output(&self, output: ToolOutput) -> ToolOutput {
         ToolOutput { text: self.shared(output.text) }
+    }
+
+    /// A repair without secrets in what it replaced.
+    pub fn repair(&self, repair: HistoryRepair) -> HistoryRepair {
+        HistoryRepair { original: repair.original.map(|original| self.shared(original)), ..repair }
     }
 
     fn shared(&self, text: Arc<str>) -> Arc<str> {

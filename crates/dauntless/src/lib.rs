@@ -52,12 +52,13 @@ mod tool;
 pub use dauntless_contract::{
     AgentSpec, AppendError, BoxFuture, BreakerPolicy, BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy,
     Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock, Counters, CreateError, DependencyKind,
-    Effect, EffectState, Failure, FailureCode, Fence, FieldProblem, Finish, History, Journal, Json,
-    LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled,
-    NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, RawCall,
-    ReadError, Recorded, ResiliencePolicy, RetryPolicy, Round, RunEvent, RunId, RunLimits, RunTimer,
-    RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink, Timestamp, Tokens, Tool, ToolCall,
-    ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Usage,
+    Effect, EffectState, Failure, FailureCode, Fence, FieldProblem, Finish, History, HistoryFault,
+    HistoryRepair, Journal, Json, LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest,
+    ModelSpec, NeverCancelled, NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy, PastFailure,
+    Price, Progress, RawCall, ReadError, Recorded, RepairedHistory, ResiliencePolicy, RetryPolicy, Round,
+    RunEvent, RunId, RunLimits, RunTimer, RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink,
+    Timestamp, Tokens, Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError,
+    ToolStatus, Usage,
 };
 pub use dauntless_journal::Memory;
 pub use dauntless_macros::tool;
@@ -66,8 +67,8 @@ pub use dauntless_models::{OpenAi, OpenAiBuildError, OpenAiBuilder, Secret};
 pub use dauntless_models::{ScriptError, Scripted, Turn, When};
 pub use dauntless_runtime::{
     Agent, BuildError, CallByHand, Canceller, Escalation, Lagged, Quarantined, RedactError, RestartPolicy,
-    RevivalPolicy, RunHandle, RunStream, Runtime, RuntimeBuilder, SubmitError, SystemClock, ToolEvents,
-    UnreachableLimit, supervision,
+    RevivalPolicy, RunHandle, RunStream, Runtime, RuntimeBuilder, Submission, SubmitError, SystemClock,
+    ToolEvents, UnreachableLimit, supervision,
 };
 
 #[cfg(feature = "openai")]

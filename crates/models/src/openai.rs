@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_openai::Client;
 use async_openai::error::OpenAIError;
 use dauntless_contract::{
-    BoxFuture, Failure, History, Message, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec,
+    BoxFuture, Failure, FailureCode, History, Message, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec,
 };
 use futures_util::StreamExt;
 use serde_json::value::RawValue;
@@ -32,6 +32,7 @@ mod builder;
 mod endpoint;
 pub(crate) mod failed_generation;
 mod failure;
+mod rejected_tool;
 mod transport;
 
 #[cfg(test)]
@@ -168,14 +169,15 @@ impl OpenAi {
             if let Some(reply) = self.unreadable(&error.error, request) {
                 return Ok(reply);
             }
-            return Err(self.reporter().of_answer(error));
+            return Err(rejecting(self.reporter().of_answer(error), &error.error, request));
         }
         Err(self.reporter().of_exchange(error))
     }
 
     /// The provider said that all is well, and then that it is not.
     fn in_band(&self, error: &WireError, body: &str, request: &ModelRequest) -> Result<ModelReply, Failure> {
-        self.unreadable(error, request).ok_or_else(|| self.reporter().in_band(error, body))
+        let refused = || rejecting(self.reporter().in_band(error, body), error, request);
+        self.unreadable(error, request).ok_or_else(refused)
     }
 
     /// The reply with a call that the provider could not read, if that is what the error says.
@@ -197,6 +199,14 @@ impl OpenAi {
 
     fn reporter(&self) -> Reporter<'_> {
         Reporter { model: &self.spec.name, secrets: &self.secrets }
+    }
+}
+
+/// Names the tool that a refused request was refused for.
+fn rejecting(failure: Failure, error: &WireError, request: &ModelRequest) -> Failure {
+    match rejected_tool::of(error, request) {
+        Some(tool) if failure.code == FailureCode::InvalidArguments => failure.rejects_tool(&tool.name),
+        Some(_) | None => failure,
     }
 }
 

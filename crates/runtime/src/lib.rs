@@ -22,6 +22,7 @@ mod orchestrator;
 mod ports;
 mod run;
 mod runtime;
+mod submission;
 pub mod supervision;
 mod supervisor;
 mod telemetry;
@@ -36,6 +37,7 @@ pub use events::{Lagged, ToolEvents};
 pub use orchestrator::Escalation;
 pub use run::{Canceller, RunHandle, RunStream};
 pub use runtime::Runtime;
+pub use submission::Submission;
 
 pub use dauntless_core::redact::RedactError;
 pub use dauntless_core::revival::RevivalPolicy;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dauntless_contract::{
     CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
-    Progress, Recorded, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput,
-    ToolSpec,
+    Progress, Recorded, RepairedHistory, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
+    ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::CallEnd;
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
@@ -19,6 +19,7 @@ use crate::clock::sleep_until;
 use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, Job, JobTicket, ReplySlot};
 use crate::ports::{ModelJob, ModelPort, ToolPort, ToolRequest};
+use crate::submission::Submission;
 use crate::telemetry;
 use crate::watch::Watch;
 
@@ -73,7 +74,7 @@ pub(crate) struct OrchestratorActor;
 pub(crate) struct RunArgs {
     pub(crate) run: RunId,
     pub(crate) crew: Arc<Crew>,
-    pub(crate) goal: Arc<str>,
+    pub(crate) submission: Submission,
     pub(crate) limits: RunLimits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) journal: Option<(Arc<dyn Journal>, Fence)>,
@@ -179,9 +180,10 @@ impl Actor for OrchestratorActor {
     type Arguments = RunArgs;
 
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
-        let RunArgs { run, crew, goal, limits, clock, journal, watch, outcome, parent_span } = args;
+        let RunArgs { run, crew, submission, limits, clock, journal, watch, outcome, parent_span } = args;
         let agent = Arc::clone(&crew.spec.agent.name);
         let span = telemetry::run_span(&parent_span, run, &agent);
+        let Submission { goal, past: RepairedHistory { history, repairs } } = submission;
         me.send_message(RunMsg::Start)?;
         Ok(RunShell {
             me,
@@ -190,7 +192,7 @@ impl Actor for OrchestratorActor {
             clock,
             journal: journal.map(|(journal, fence)| Appender { journal, fence, head: 0 }),
             watch,
-            start: Some(RunEvent::RunStarted { agent, goal, limits }),
+            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs }),
             outcome: Some(outcome),
             model: None,
             calls: BTreeMap::new(),
@@ -268,9 +270,9 @@ impl RunShell {
             RunEffect::CallModel { turn, model, offer, deadline } => {
                 self.call_model(now, ModelAsked { turn, model }, &offer, deadline);
             }
-            RunEffect::Dispatch { call, asked, tool, arguments, deadline } => {
+            RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline } => {
                 let by = (asked != tool).then(|| Arc::clone(&tool));
-                self.dispatch(now, CallAsked { call, by }, &tool, arguments, deadline);
+                self.dispatch(now, CallAsked { call, by }, &tool, (arguments, key_of), deadline);
             }
             RunEffect::CancelCall { call, reach } => {
                 if let Some((tool, ticket)) = self.calls.get(&call) {
@@ -298,8 +300,25 @@ impl RunShell {
                 {
                     tool.policies().stats.observed(*code);
                 }
+                self.log(&progress);
                 self.watch.tell(|| progress);
             }
+        }
+    }
+
+    /// What an operator should know of even where nobody watches.
+    fn log(&self, progress: &Progress) {
+        let run = self.machine.run();
+        match progress {
+            Progress::ToolRejected { tool, message, .. } => {
+                tracing::warn!(%run, %tool, %message, "the provider refused a tool");
+            }
+            Progress::HistoryRepaired { repairs } => {
+                for repair in repairs {
+                    tracing::info!(%run, %repair, "the conversation before this run was repaired");
+                }
+            }
+            _ => {}
         }
     }
 
@@ -336,7 +355,7 @@ impl RunShell {
         now: Timestamp,
         asked: CallAsked,
         name: &Arc<str>,
-        arguments: Json,
+        (arguments, key_of): (Json, CallKey),
         deadline: Timestamp,
     ) {
         let call = asked.call;
@@ -352,7 +371,7 @@ impl RunShell {
                 run,
                 call,
                 arguments,
-                idempotency_key: format!("{run}-{call}").into(),
+                idempotency_key: format!("{run}-{key_of}").into(),
             }),
             deadline,
             watch: self.watch.clone(),

@@ -27,6 +27,7 @@ use crate::id;
 use crate::orchestrator::{Crew, OrchestratorActor, RunArgs, RunMsg};
 use crate::ports::{ModelPort, ToolPort};
 use crate::run::{Canceller, RunHandle, RunStream};
+use crate::submission::Submission;
 use crate::supervision::SupervisorHandle;
 use crate::supervisor::{Branch, Branches};
 use crate::watch::Watch;
@@ -102,11 +103,12 @@ impl Runtime {
         }
     }
 
-    /// Runs a goal to its end. Always an outcome, with its one stop reason.
+    /// Runs a goal to its end, in a conversation of its own or [after another](Submission::after).
+    /// Always an outcome, with its one stop reason.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the run: its calls are stopped and answered.
-    pub async fn run(&self, agent: &Agent, goal: impl Into<Arc<str>>) -> Outcome {
+    pub async fn run(&self, agent: &Agent, goal: impl Into<Submission>) -> Outcome {
         match self.submit(agent, goal).await {
             Ok(handle) => {
                 let mut guard = CancelOnDrop(Some(handle.canceller()));
@@ -133,7 +135,7 @@ impl Runtime {
     ///
     /// # Cancel safety
     /// Dropping the future before it resolves submits nothing.
-    pub async fn submit(&self, agent: &Agent, goal: impl Into<Arc<str>>) -> Result<RunHandle, SubmitError> {
+    pub async fn submit(&self, agent: &Agent, goal: impl Into<Submission>) -> Result<RunHandle, SubmitError> {
         self.start(agent, goal.into(), Watch::default()).await
     }
 
@@ -141,7 +143,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
-    pub async fn stream(&self, agent: &Agent, goal: impl Into<Arc<str>>) -> Result<RunStream, SubmitError> {
+    pub async fn stream(&self, agent: &Agent, goal: impl Into<Submission>) -> Result<RunStream, SubmitError> {
         let (watch, events) = Watch::open();
         let handle = self.start(agent, goal.into(), watch).await?;
         let (canceller, id) = (handle.canceller(), handle.id());
@@ -224,7 +226,12 @@ impl Runtime {
         }
     }
 
-    async fn start(&self, agent: &Agent, goal: Arc<str>, watch: Watch) -> Result<RunHandle, SubmitError> {
+    async fn start(
+        &self,
+        agent: &Agent,
+        submission: Submission,
+        watch: Watch,
+    ) -> Result<RunHandle, SubmitError> {
         if self.inner.stopping.load(Ordering::Relaxed) {
             return Err(SubmitError::Stopped);
         }
@@ -235,7 +242,7 @@ impl Runtime {
         let args = RunArgs {
             run,
             crew,
-            goal,
+            submission,
             limits: agent.own_limits().unwrap_or(&settings.limits).clone(),
             clock: Arc::clone(&settings.clock),
             journal: settings

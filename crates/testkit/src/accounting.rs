@@ -113,6 +113,8 @@ impl CallAccounting {
             | Progress::TextArrived { .. }
             | Progress::ModelRetried { .. }
             | Progress::BreakerOpened { .. }
+            | Progress::ToolRejected { .. }
+            | Progress::HistoryRepaired { .. }
             | Progress::Nudged { .. } => {}
         }
     }

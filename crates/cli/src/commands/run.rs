@@ -1,11 +1,13 @@
 //! `dauntless run`: one goal, one agent, one answer.
 
 use std::io;
+use std::path::Path;
 
-use dauntless_contract::StopReason;
+use dauntless_contract::{History, StopReason};
 use dauntless_daemon::chaos::ChaosReport;
 use dauntless_daemon::config::{self, Config};
-use dauntless_daemon::wiring::{Agent, App, DirectModel, Environment};
+use dauntless_daemon::wiring::{Agent, App, DirectModel, Environment, Submission};
+use serde_json::Value;
 
 use crate::args::{RunArgs, direct_model};
 use crate::chaos;
@@ -26,7 +28,7 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Stop> {
     if let Some(switch) = args.chaos.switch() {
         config.chaos.switch_on(switch);
     }
-    let goal = goal(&args.goal)?;
+    let goal = submission(goal(&args.goal)?, args.history.as_deref())?;
     let detail = detail(&args);
     let watching = Watching {
         trace: args.trace,
@@ -63,6 +65,22 @@ fn goal(written: &str) -> Result<String, Stop> {
     }
 }
 
+/// The goal, after the conversation in this file.
+fn submission(goal: String, history: Option<&Path>) -> Result<Submission, Stop> {
+    let goal = Submission::new(goal);
+    let Some(path) = history else { return Ok(goal) };
+    let unreadable = |why: &dyn std::fmt::Display| {
+        Stop::new(Exit::UNREADABLE, format!("--history {}: {why}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+    let stored: Value =
+        serde_json::from_str(&text).map_err(|error| unreadable(&format!("not JSON: {error}")))?;
+    match stored.get("messages").unwrap_or(&stored).as_array() {
+        Some(messages) => Ok(goal.after(History::repair(messages))),
+        None => Err(unreadable(&"use a list of messages, or an object that holds one as `messages`")),
+    }
+}
+
 /// Spans and streamed words come between the lines, so that none can be rewritten then.
 fn detail(args: &RunArgs) -> Detail {
     let stderr = io::stderr();
@@ -76,7 +94,7 @@ fn detail(args: &RunArgs) -> Detail {
 async fn answer(
     args: &RunArgs,
     config: &Config,
-    goal: &str,
+    goal: &Submission,
     detail: Detail,
     environment: Environment<'_>,
 ) -> Result<Exit, Stop> {
@@ -95,7 +113,7 @@ async fn repeated(
     args: &RunArgs,
     app: &App,
     signals: &Signals,
-    goal: &str,
+    goal: &Submission,
     detail: Detail,
 ) -> Result<Exit, Stop> {
     let agent = app.agent(args.agent.as_deref())?;
@@ -124,11 +142,11 @@ async fn watched(
     app: &App,
     agent: &Agent,
     signals: &Signals,
-    goal: &str,
+    goal: &Submission,
     detail: Detail,
     report: &mut ChaosReport,
 ) -> Result<Ended, Stop> {
-    let stream = app.runtime().stream(agent, goal).await;
+    let stream = app.runtime().stream(agent, goal.clone()).await;
     let stream = stream.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
     let mut view = match args.json {
         true => View::Json,

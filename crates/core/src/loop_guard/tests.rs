@@ -40,6 +40,8 @@ fn name(verdict: &TurnVerdict) -> String {
         TurnVerdict::GoOn => "go on".to_owned(),
         TurnVerdict::Nudge { times, .. } => format!("nudge {times}"),
         TurnVerdict::Stuck { times, .. } => format!("stuck {times}"),
+        TurnVerdict::NudgeUnknown(unknown) => format!("nudge unknown {}", unknown.listed()),
+        TurnVerdict::StuckUnknown(unknown) => format!("stuck unknown {}", unknown.listed()),
     }
 }
 
@@ -250,4 +252,32 @@ fn the_words_name_the_call_and_the_way_out() {
     );
     let nudge = repetition_nudge(&search, 4);
     assert!(nudge.contains(r#"`search {"q":"shoes","token":"[redacted]"}`"#), "{nudge}");
+}
+
+/// One turn of calls, each with whether there is such a tool.
+fn names(guard: &mut LoopGuard, calls: &[(&str, bool)]) -> TurnVerdict {
+    for (tool, exists) in calls {
+        guard.named(&call(tool, "{}"), *exists);
+    }
+    guard.turn_finished()
+}
+
+#[test]
+fn replies_that_call_only_unknown_tools_are_nudged_at_two_and_stuck_at_three() {
+    let mut guard = LoopGuard::default();
+    let turns = [&["a", "b"][..], &["c"], &["a"]];
+    let spoken = spoken(3, |n| {
+        let turn = turns[usize::try_from(n).unwrap() - 1];
+        names(&mut guard, &turn.iter().map(|name| (*name, false)).collect::<Vec<_>>())
+    });
+    assert_eq!(spoken, [(2, "nudge unknown `a`, `c`".to_owned()), (3, "stuck unknown `a`, `c`".to_owned())]);
+}
+
+#[test]
+fn a_known_tool_among_unknown_ones_starts_their_count_afresh() {
+    let mut guard = LoopGuard::default();
+    for _ in 0..20 {
+        assert_eq!(name(&names(&mut guard, &[("a", false)])), "go on");
+        assert_eq!(name(&names(&mut guard, &[("b", false), ("known", true)])), "go on");
+    }
 }

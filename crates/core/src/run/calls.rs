@@ -7,11 +7,12 @@ use dauntless_contract::{
     PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
+use super::held::Repetition;
 use super::nudge::{Dud, counted};
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
 use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
-use crate::loop_guard::{self, GuardVerdict, TurnVerdict};
+use crate::loop_guard::{self, GuardVerdict, TurnVerdict, UnknownTools};
 use crate::observation;
 use crate::toolbox::{Admission, Fingerprint, OutputLimit};
 
@@ -24,15 +25,12 @@ impl RunMachine {
         reply: ModelReply,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        let asked = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
-        self.totals.tool_calls = self.totals.tool_calls.saturating_add(asked);
-        let over_limit = self.totals.tool_calls > self.limits.tool_calls;
         let last = reply.calls.len().saturating_sub(1);
         let mut stuck = None;
         for (index, raw) in reply.calls.iter().enumerate() {
             let cut = (reply.finish == Finish::Length && index == last)
                 .then_some(OutputLimit { tokens: reply.output_limit });
-            if let Some(reason) = self.take_call(raw, cut, over_limit, &mut slots, effects) {
+            if let Some(reason) = self.take_call(raw, cut, &mut slots, effects) {
                 stuck.get_or_insert(reason);
             }
         }
@@ -48,7 +46,6 @@ impl RunMachine {
         &mut self,
         raw: &RawCall,
         cut: Option<OutputLimit>,
-        over_limit: bool,
         slots: &mut Slots,
         effects: &mut Vec<RunEffect>,
     ) -> Option<StopReason> {
@@ -56,6 +53,9 @@ impl RunMachine {
             Admission::Run { call, spec, fingerprint, repairs: _ } => (call, fingerprint, Ok(spec)),
             Admission::Answered { call, failure, fingerprint } => (call, fingerprint, Err(failure)),
         };
+        self.totals.tool_calls = self.totals.tool_calls.saturating_add(1);
+        let exists = !matches!(&verdict, Err(failure) if failure.code == FailureCode::UnknownTool);
+        self.guard.named(&fingerprint, exists);
         let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
         let shown = self.spec.redactor.text(&preview(raw)).into_owned();
         let asked = Progress::CallAsked {
@@ -65,28 +65,48 @@ impl RunMachine {
             arguments: shown.into(),
         };
         effects.push(RunEffect::Report(asked));
-        let (refusal, stuck) = match (self.guard.check(&fingerprint), verdict) {
-            (GuardVerdict::Stuck { times }, _) => {
-                let reason = StopReason::Stuck { tool, fingerprint: fingerprint.display().clone(), times };
-                let code = FailureCode::RepeatedFailure;
-                (loop_guard::repeated_failure(&fingerprint, times, code), Some(reason))
-            }
-            (GuardVerdict::Repeated { failures, code }, _) => {
-                (loop_guard::repeated_failure(&fingerprint, failures, code), None)
-            }
-            (GuardVerdict::Run, Err(failure)) => (failure, None),
-            (GuardVerdict::Run, Ok(_)) if over_limit => (over_call_limit(self.limits.tool_calls), None),
-            (GuardVerdict::Run, Ok(spec)) => {
-                let call = slots.push(call, fingerprint, SlotState::Running(Running::new(spec)));
-                let asked = Arc::clone(&tool);
-                let deadline = self.deadline();
-                effects.push(RunEffect::Dispatch { call, asked, tool, arguments, deadline });
+        let (refusal, stuck) = match self.judge(&fingerprint, verdict) {
+            Judged::Run { spec, repeats } => {
+                let call = slots.push(call, fingerprint, SlotState::Running(Running::new(spec, repeats)));
+                let (asked, deadline) = (Arc::clone(&tool), self.deadline());
+                let key_of = repeats.unwrap_or(call);
+                effects.push(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline });
                 return None;
+            }
+            Judged::Refused(failure) => (failure, None),
+            Judged::Stuck { failure, times } => {
+                let fingerprint = Arc::clone(fingerprint.display());
+                (failure, Some(StopReason::Stuck { tool, fingerprint, times }))
             }
         };
         self.guard.failed(&fingerprint, refusal.code);
         self.refuse(call, fingerprint, &refusal, slots, effects);
         stuck
+    }
+
+    /// Whether a call may run, as the calls before it and the limits have it.
+    fn judge(&mut self, fingerprint: &Fingerprint, verdict: Result<Arc<ToolSpec>, Failure>) -> Judged {
+        let spec = match (self.guard.check(fingerprint), verdict) {
+            (GuardVerdict::Stuck { times }, _) => {
+                let code = FailureCode::RepeatedFailure;
+                let failure = loop_guard::repeated_failure(fingerprint, times, code);
+                return Judged::Stuck { failure, times };
+            }
+            (GuardVerdict::Repeated { failures, code }, _) => {
+                return Judged::Refused(loop_guard::repeated_failure(fingerprint, failures, code));
+            }
+            (GuardVerdict::Run, Err(failure)) => return Judged::Refused(failure),
+            (GuardVerdict::Run, Ok(spec)) => spec,
+        };
+        if self.totals.tool_calls > self.limits.tool_calls {
+            return Judged::Refused(over_call_limit(self.limits.tool_calls));
+        }
+        match self.held.check(self.turn, fingerprint) {
+            Repetition::None => Judged::Run { spec, repeats: None },
+            Repetition::Of(first) => Judged::Run { spec, repeats: Some(first) },
+            Repetition::Held(failure) => Judged::Refused(failure),
+            Repetition::Stuck { failure, times } => Judged::Stuck { failure, times },
+        }
     }
 
     /// Answers a call that was never executed.
@@ -105,7 +125,7 @@ impl RunMachine {
             _ => Cut::Whole,
         };
         let failure = self.spec.redactor.failure(failure.clone());
-        let observation = observation::failure(&failure, 0, Effect::ReadOnly);
+        let observation = observation::failure(&failure, 0, Effect::Once);
         let state = SlotState::Answered { observation, cut, terminal: None };
         let call = slots.push(call, fingerprint, state);
         effects.push(RunEffect::Report(Progress::CallEnded {
@@ -247,8 +267,27 @@ impl RunMachine {
                 let text = self.history.last_assistant_text().cloned();
                 return self.end(now, reason, None, text, effects);
             }
+            TurnVerdict::NudgeUnknown(unknown) => self.nudge(unknown.nudge(), effects),
+            TurnVerdict::StuckUnknown(unknown) => {
+                return self.end_without_tools(now, &unknown, effects);
+            }
         }
         self.next_turn(now, effects)
+    }
+
+    /// Ends a run whose model calls nothing but tools that do not exist.
+    fn end_without_tools(
+        &mut self,
+        now: Timestamp,
+        unknown: &UnknownTools,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        let (times, names) = (unknown.replies(), unknown.listed());
+        let explanation = format!("The last {times} replies called only tools that do not exist: {names}.");
+        let fingerprint = format!("{names} (no such tool)").into();
+        let reason = StopReason::Stuck { tool: unknown.latest(), fingerprint, times };
+        let text = self.history.last_assistant_text().cloned();
+        self.end(now, reason, Some(explanation.into()), text, effects)
     }
 
     /// Takes the end of a call, and gives the call its observation.
@@ -268,10 +307,12 @@ impl RunMachine {
         let (observation, failure, terminal) = match verdict {
             CallVerdict::Succeeded(output) => {
                 self.guard.succeeded(&slot.fingerprint, &output, asked.polling);
+                self.held.succeeded(&slot.fingerprint, running);
                 (observation::success(&output, by), None, None)
             }
             CallVerdict::Failed(failure) => {
                 self.guard.failed(&slot.fingerprint, failure.code);
+                self.held.failed(key, &slot.fingerprint, running, &failure);
                 self.totals.failed_calls += 1;
                 let failure = match out_for {
                     Some(out_for) if is_withdrawn(asked, failure.code) => {
@@ -297,6 +338,13 @@ impl RunMachine {
         }));
         slots.answer(key, observation, terminal);
     }
+}
+
+/// What becomes of one call before it is executed.
+enum Judged {
+    Run { spec: Arc<ToolSpec>, repeats: Option<CallKey> },
+    Refused(Failure),
+    Stuck { failure: Failure, times: u32 },
 }
 
 /// Whether a tool that is out of service is taken off the model's list. One with a fallback stays:

@@ -6,7 +6,7 @@ use dauntless_contract::{
     Bucket, CallKey, CallRecord, CallVerdict, Effect, EffectState, Failure, FailureCode, ModelSpec, RawCall,
 };
 
-use super::slots::Slots;
+use super::slots::{Running, Slots};
 use super::withdrawn::is_exhausted;
 use super::{RunEffect, RunMachine};
 use crate::toolbox::Admission;
@@ -41,7 +41,7 @@ impl RunMachine {
         let CallVerdict::Failed(failure) = &record.verdict else { return false };
         let Some((slot, running)) = slots.running_call(key, record.by.as_ref()) else { return false };
         let Some(name) = &running.by.fallback else { return false };
-        if !is_exhausted(failure.code) || !may_go_elsewhere(failure, running.by.effect) {
+        if !is_exhausted(failure.code) || !may_go_elsewhere(failure, running) {
             return false;
         }
         let raw = RawCall {
@@ -50,22 +50,30 @@ impl RunMachine {
             arguments: slot.call.arguments.as_str().into(),
             garbled: None,
         };
-        let Admission::Run { call, spec, .. } = self.spec.toolbox.admit(&raw, None) else { return false };
+        let Admission::Run { call, spec, fingerprint, repairs: _ } = self.spec.toolbox.admit(&raw, None)
+        else {
+            return false;
+        };
+        if self.held.knows(&fingerprint) {
+            return false;
+        }
         effects.push(RunEffect::Dispatch {
             call: key,
             asked: Arc::clone(&slot.call.name),
             tool: call.name,
             arguments: call.arguments,
+            key_of: key,
             deadline: self.deadline(),
         });
         self.totals.tool_attempts += record.attempts;
-        slots.hand_over(key, spec, record);
+        slots.hand_over(key, (spec, fingerprint), record);
         true
     }
 }
 
-/// Whether another tool may do what this one may have done already. A key does not help: the other
-/// tool does not know it.
-const fn may_go_elsewhere(failure: &Failure, effect: Effect) -> bool {
-    matches!(failure.effect, EffectState::None) || matches!(effect, Effect::ReadOnly | Effect::Idempotent)
+/// Whether another tool may do what this one may have done already, now or in the call that this one
+/// repeats. A key does not help: the other tool does not know it.
+fn may_go_elsewhere(failure: &Failure, running: &Running) -> bool {
+    let untouched = failure.effect == EffectState::None && running.repeats.is_none();
+    untouched || matches!(running.by.effect, Effect::ReadOnly | Effect::Idempotent)
 }

@@ -12,23 +12,29 @@
 
 mod calls;
 mod fallback;
+mod held;
+mod limits;
 mod nudge;
+mod rejected;
 mod reply;
 mod slots;
 mod withdrawn;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    AgentSpec, CallKey, Failure, History, Json, LimitKind, ModelSpec, Outcome, Progress, RunEvent, RunId,
-    RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
+    AgentSpec, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome, Progress,
+    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
 };
 
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
 pub use fallback::ModelFallback;
+use held::Held;
+use limits::Foresight;
 use nudge::Unproductive;
 use slots::Slots;
 use withdrawn::Withdrawn;
@@ -73,6 +79,8 @@ pub enum RunEffect {
         tool: Arc<str>,
         /// Arguments that fit its schema.
         arguments: Json,
+        /// The call whose idempotency key it gets: its own, or an identical one that may have happened.
+        key_of: CallKey,
         /// When the run is out of time, whatever the tool allows.
         deadline: Timestamp,
     },
@@ -106,7 +114,7 @@ pub enum RunEffect {
 pub enum Offer {
     /// All of the agent's.
     All,
-    /// All but these, which are out of service.
+    /// All but these, which are out of service or refused by the provider.
     Without(
         /// Their names, sorted.
         Vec<Arc<str>>,
@@ -149,9 +157,12 @@ pub struct RunMachine {
     turn: u32,
     history: Arc<History>,
     totals: RunTotals,
+    foresight: Foresight,
     guard: LoopGuard,
+    held: Held,
     unproductive: Unproductive,
     withdrawn: Withdrawn,
+    rejected: BTreeSet<Arc<str>>,
     phase: Phase,
 }
 
@@ -165,9 +176,12 @@ impl PartialEq for RunMachine {
             && self.turn == other.turn
             && self.history == other.history
             && self.totals == other.totals
+            && self.foresight == other.foresight
             && self.guard == other.guard
+            && self.held == other.held
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
+            && self.rejected == other.rejected
             && self.phase == other.phase
     }
 }
@@ -183,9 +197,12 @@ impl RunMachine {
             turn: 0,
             history: Arc::new(History::default()),
             totals: RunTotals::default(),
+            foresight: Foresight::default(),
             guard: LoopGuard::default(),
+            held: Held::default(),
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
+            rejected: BTreeSet::new(),
             phase: Phase::Created,
         }
     }
@@ -196,8 +213,8 @@ impl RunMachine {
         let mut effects = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits }) => {
-                self.start(now, &goal, limits, &mut effects)
+            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits, history, repairs }) => {
+                self.start(now, &goal, limits, (history, repairs), &mut effects)
             }
             (
                 Phase::Asking { turn, model, purpose },
@@ -211,6 +228,10 @@ impl RunMachine {
                 RunEvent::ModelFailed { turn: of, model: from, failure, attempts },
             ) if (turn, model) == (of, from) => {
                 self.totals.model_attempts += attempts;
+                if self.reject_tool(now, &purpose, &failure, &mut effects) {
+                    self.phase = self.ask_model(now, model, purpose, &mut effects);
+                    return effects;
+                }
                 match self.fallback_for(model, &failure) {
                     Some(next) => self.ask_fallback(now, next, purpose, (&failure, attempts), &mut effects),
                     None => self.model_failed(now, purpose, failure, attempts, &mut effects),
@@ -294,42 +315,18 @@ impl RunMachine {
         now: Timestamp,
         goal: &Arc<str>,
         limits: RunLimits,
+        (past, repairs): (History, Vec<HistoryRepair>),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         self.limits = limits;
         self.started = now;
-        self.history = Arc::new(History::open(&self.spec.agent.instructions, goal));
+        self.history = Arc::new(past.resume(&self.spec.agent.instructions, goal));
+        if !repairs.is_empty() {
+            let repairs = repairs.into_iter().map(|repair| self.spec.redactor.repair(repair)).collect();
+            effects.push(RunEffect::Report(Progress::HistoryRepaired { repairs }));
+        }
         effects.push(RunEffect::StartTimer { timer: RunTimer::WallClock, at: self.deadline() });
         self.next_turn(now, effects)
-    }
-
-    /// Asks the model again, or for its last words when a limit is reached.
-    fn next_turn(&mut self, now: Timestamp, effects: &mut Vec<RunEffect>) -> Phase {
-        match self.reached_limit() {
-            Some(limit) => self.ask_last_words(now, limit, effects),
-            None => self.ask(now, Purpose::Work, effects),
-        }
-    }
-
-    fn reached_limit(&self) -> Option<LimitKind> {
-        let RunTotals { turns, tool_calls, usage, cost, .. } = self.totals;
-        if turns >= self.limits.turns {
-            Some(LimitKind::Turns)
-        } else if usage.prompt + usage.completion >= self.limits.tokens {
-            Some(LimitKind::Tokens)
-        } else if cost > self.limits.cost {
-            Some(LimitKind::Cost)
-        } else if tool_calls > self.limits.tool_calls {
-            Some(LimitKind::ToolCalls)
-        } else {
-            None
-        }
-    }
-
-    fn ask_last_words(&mut self, now: Timestamp, limit: LimitKind, effects: &mut Vec<RunEffect>) -> Phase {
-        let text = nudge::last_words(limit, &self.limits);
-        self.nudge(text, effects);
-        self.ask(now, Purpose::LastWords(limit), effects)
     }
 
     fn ask(&mut self, now: Timestamp, purpose: Purpose, effects: &mut Vec<RunEffect>) -> Phase {
@@ -349,19 +346,20 @@ impl RunMachine {
         let turn = self.turn;
         let offer = match purpose {
             Purpose::LastWords(_) => Offer::Nothing,
-            Purpose::Work => match self.withdrawn.names(now) {
-                names if names.is_empty() => Offer::All,
-                names => Offer::Without(names),
-            },
+            Purpose::Work => {
+                let out: BTreeSet<_> =
+                    self.withdrawn.names(now).into_iter().chain(self.rejected.clone()).collect();
+                if out.is_empty() { Offer::All } else { Offer::Without(out.into_iter().collect()) }
+            }
         };
         effects.push(RunEffect::CallModel { turn, model, offer, deadline: self.deadline() });
         Phase::Asking { turn, model, purpose }
     }
 
-    /// The model to ask when `model` failed like this, if there is one.
+    /// The model to ask when `model` failed like this, if there is one and the run can pay it.
     fn fallback_for(&self, model: u32, failure: &Failure) -> Option<u32> {
         let next = self.spec.fallbacks.get(usize::try_from(model).ok()?)?;
-        next.helps(failure).then_some(model + 1)
+        (next.helps(failure) && self.unaffordable(model + 1, 1).is_none()).then_some(model + 1)
     }
 
     fn ask_fallback(

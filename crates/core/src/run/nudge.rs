@@ -74,15 +74,20 @@ pub(super) fn prose() -> Arc<str> {
         .into()
 }
 
-pub(super) fn last_words(limit: LimitKind, limits: &RunLimits) -> Arc<str> {
-    let what = match limit {
+/// A limit with its unit.
+pub(super) fn amount(limit: LimitKind, limits: &RunLimits) -> String {
+    match limit {
         LimitKind::Turns => counted(limits.turns, "turn"),
         LimitKind::Tokens => limits.tokens.to_string(),
         LimitKind::Cost => limits.cost.to_string(),
         LimitKind::ToolCalls => counted(limits.tool_calls, "tool call"),
         LimitKind::WallClock => format!("{} s", limits.wall_clock.as_secs()),
         LimitKind::Depth => counted(limits.depth, "level") + " of delegation",
-    };
+    }
+}
+
+pub(super) fn last_words(limit: LimitKind, limits: &RunLimits) -> Arc<str> {
+    let what = amount(limit, limits);
     format!(
         "This run has reached its limit of {what}, and no more tools can be called. \
          Give the best answer you can from what you know now, and say what is missing."

@@ -31,8 +31,8 @@ impl RunMachine {
     }
 
     fn charge(&mut self, model: u32, usage: Usage) {
-        self.totals.usage.prompt += usage.prompt;
-        self.totals.usage.completion += usage.completion;
+        self.totals.usage += usage;
+        self.foresight.saw(usage);
         self.totals.cost += self.model(model).price.of(usage);
     }
 

@@ -44,15 +44,20 @@ pub(super) struct Running {
     pub(super) asked: Arc<ToolSpec>,
     /// The tool that works on it: the same, or a fallback.
     pub(super) by: Arc<ToolSpec>,
+    /// The call as a fallback has it.
+    pub(super) elsewhere: Option<Fingerprint>,
     /// Attempts of the tools before this one.
     pub(super) attempts: u32,
     /// Their waits.
     pub(super) waited: Duration,
+    /// The earlier call whose idempotency key it has.
+    pub(super) repeats: Option<CallKey>,
 }
 
 impl Running {
-    pub(super) fn new(spec: Arc<ToolSpec>) -> Self {
-        Self { by: Arc::clone(&spec), asked: spec, attempts: 0, waited: Duration::ZERO }
+    pub(super) fn new(spec: Arc<ToolSpec>, repeats: Option<CallKey>) -> Self {
+        let by = Arc::clone(&spec);
+        Self { by, asked: spec, elsewhere: None, attempts: 0, waited: Duration::ZERO, repeats }
     }
 }
 
@@ -130,10 +135,16 @@ impl Slots {
     }
 
     /// Gives a running call to another tool.
-    pub(super) fn hand_over(&mut self, key: CallKey, by: Arc<ToolSpec>, record: &CallRecord) {
+    pub(super) fn hand_over(
+        &mut self,
+        key: CallKey,
+        (by, fingerprint): (Arc<ToolSpec>, Fingerprint),
+        record: &CallRecord,
+    ) {
         let Ok(index) = usize::try_from(key.index) else { return };
         if let Some(Slot { state: SlotState::Running(running), .. }) = self.slots.get_mut(index) {
             running.by = by;
+            running.elsewhere = Some(fingerprint);
             running.attempts += record.attempts;
             running.waited += record.waited;
         }

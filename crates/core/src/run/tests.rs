@@ -8,8 +8,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod continued;
 mod fallbacks;
+mod limits;
 mod properties;
+mod rejection;
+mod repetitions;
 mod withdrawal;
 
 /// A run under test, and what it wanted done, line by line.
@@ -42,6 +46,10 @@ fn tools() -> Vec<Arc<ToolSpec>> {
         spec("pay", |spec| spec.effect = Effect::Once),
         spec("news", |spec| spec.on_exhausted = OnExhausted::Observe),
         spec("poll", |spec| spec.polling = true),
+        spec("give", |spec| {
+            spec.effect = Effect::Once;
+            spec.on_exhausted = OnExhausted::Observe;
+        }),
         spec("price", |spec| spec.fallback = Some("archive".into())),
         spec("archive", |spec| spec.fallback = Some("memory".into())),
         spec("memory", |spec| {
@@ -74,7 +82,11 @@ impl Scene {
         let model = ModelSpec {
             name: "m".into(),
             provider: "test".into(),
-            price: Price { input_per_million: MicroUsd(1_000_000), output_per_million: MicroUsd(0) },
+            price: Price {
+                input_per_million: MicroUsd(1_000_000),
+                output_per_million: MicroUsd(0),
+                cached_input_per_million: None,
+            },
             output_tokens_max: None,
             resilience: ResiliencePolicy::for_model(),
         };
@@ -101,7 +113,8 @@ impl Scene {
             seen: Vec::new(),
             events: Vec::new(),
         };
-        scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits });
+        let (history, repairs) = (History::default(), Vec::new());
+        scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits, history, repairs });
         scene
     }
 
@@ -120,8 +133,9 @@ impl Scene {
                 let model = if *model == 0 { String::new() } else { format!(" model {model}") };
                 format!("ask {turn} {offer:?}{model}")
             }
-            RunEffect::Dispatch { call, asked, tool, arguments, .. } if asked == tool => {
-                format!("run {call} {tool} {arguments}")
+            RunEffect::Dispatch { call, asked, tool, arguments, key_of, .. } if asked == tool => {
+                let key = if key_of == call { String::new() } else { format!(" key of {key_of}") };
+                format!("run {call} {tool} {arguments}{key}")
             }
             RunEffect::Dispatch { call, asked, tool, arguments, .. } => {
                 self.by.insert(*call, Arc::clone(tool));
@@ -373,7 +387,7 @@ fn an_empty_reply_is_nudged_twice_then_ends_the_run() {
 #[test]
 fn an_empty_reply_with_tokens_is_told_about_them() {
     let mut scene = Scene::new();
-    let usage = Usage { prompt: Tokens(1), completion: Tokens(180) };
+    let usage = Usage::new(Tokens(1), Tokens(180));
     scene.reply(ModelReply { usage: Some(usage), ..ModelReply::text("") });
     assert!(scene.seen.iter().any(|line| line.contains("although you wrote 180 tokens")));
 }
@@ -503,7 +517,7 @@ fn a_limit_asks_for_last_words_without_tools_and_is_never_completed() {
 
 #[test]
 fn tokens_and_cost_are_limits() {
-    let usage = Usage { prompt: Tokens(60), completion: Tokens(50) };
+    let usage = Usage::new(Tokens(60), Tokens(50));
     for (limits, name) in [
         (RunLimits { tokens: Tokens(100), ..RunLimits::default() }, "tokens"),
         (RunLimits { cost: MicroUsd(50), ..RunLimits::default() }, "cost"),
@@ -513,16 +527,6 @@ fn tokens_and_cost_are_limits() {
         scene.says("Best.");
         assert_eq!(scene.machine.outcome().unwrap().reason.to_string(), format!("limit_reached: {name}"));
     }
-}
-
-#[test]
-fn a_batch_beyond_the_call_limit_runs_none_of_its_calls() {
-    let limits = RunLimits { tool_calls: 2, ..RunLimits::default() };
-    let mut scene = Scene::with(limits, PanicPolicy::Observe);
-    scene.asks(&[("find", "{}"), ("pay", "{}"), ("news", "{}")]).says("Best.");
-    assert!(!scene.seen.iter().any(|line| line.starts_with("run")));
-    assert_eq!(scene.machine.outcome().unwrap().reason.to_string(), "limit_reached: tool_calls");
-    scene.history_is_valid();
 }
 
 #[test]

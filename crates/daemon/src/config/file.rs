@@ -146,11 +146,14 @@ impl From<FallbackOn> for Bucket {
 #[serde(deny_unknown_fields)]
 pub(super) struct PriceFile {
     /// For a million prompt tokens.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = 1_000_000_000))]
     pub(super) input_usd_per_million: f64,
     /// For a million completion tokens.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = 1_000_000_000))]
     pub(super) output_usd_per_million: f64,
+    /// For a million prompt tokens out of the provider's cache. Without it: like the others.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub(super) cached_input_usd_per_million: Option<f64>,
 }
 
 /// A named role.
@@ -190,10 +193,10 @@ pub(super) struct LimitsFile {
     #[schemars(range(min = 1))]
     pub(super) turns: Option<u32>,
     /// Prompt plus completion tokens over all turns. Default 2000000.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1_000_000_000_000_000_u64))]
     pub(super) tokens: Option<u64>,
     /// Cost over all turns in US dollars, by the model's price. Default 10.0.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 1_000_000_000))]
     pub(super) usd: Option<f64>,
     /// Time from submit, waiting included. Default "1h".
     pub(super) wall_clock: Option<Length>,

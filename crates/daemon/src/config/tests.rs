@@ -549,6 +549,69 @@ fn a_limit_in_usd_needs_a_price() {
 }
 
 #[test]
+fn a_limit_in_usd_needs_the_price_of_every_fallback() {
+    let text = "[model]\nprovider = \"openai\"\nname = \"m\"\nfallback = \"spare\"\n\
+                price = { input_usd_per_million = 1, output_usd_per_million = 2, cached_input_usd_per_million = 0.1 }\n\
+                [models.spare]\nprovider = \"openai\"\nname = \"n\"\n\
+                [agents.a]\ninstructions = \"\"\nlimits.usd = 0.5\n";
+    check(
+        read(text),
+        expect![[r#"
+        agents.a.limits.usd: expected `price` on model "spare", without which this limit is never reached, found none; a free model has a price of 0.0
+    "#]],
+    );
+    let config = read(&text.replace("limits.usd = 0.5\n", "")).unwrap();
+    assert_eq!(config.models[DEFAULT_MODEL].spec.price.cached_input_per_million.unwrap().0, 100_000);
+}
+
+#[test]
+fn a_limit_or_a_price_that_is_no_amount_is_refused_with_its_value() {
+    let priced = |input: &str| {
+        let price =
+            format!("price = {{ input_usd_per_million = {input}, output_usd_per_million = 2 }}\n[agents");
+        SMALLEST.replace("[agents", &price)
+    };
+    let limits = [
+        "turns = 'abc'",
+        "turns = 99999999999",
+        "turns = 1.5",
+        "tokens = 1e30",
+        "usd = nan",
+        "usd = inf",
+        "usd = -0.5",
+        "usd = 1e300",
+        "tool_calls = 'unlimited'",
+        "tool_calls = 4294967296",
+        "wall_clock = '99999999h'",
+    ];
+    let limits = limits.iter().map(|limit| format!("{}limits = {{ {limit} }}\n", priced("1")));
+    let prices = ["nan", "inf", "-1", "'free'", "1e300"].map(priced);
+    let refused = limits.chain(prices).map(|text| match read(&text) {
+        Ok(_) => format!("taken: {text}\n"),
+        Err(report) => report.mistakes().iter().map(|mistake| format!("{mistake}\n")).collect(),
+    });
+    let refused: String = refused.collect();
+    expect![[r#"
+        agents.support.limits.turns: expected a whole number of 1 or more, found "abc"
+        agents.support.limits.turns: expected a whole number of 1 or more, and at most 4294967295, found 99999999999
+        agents.support.limits.turns: expected a whole number of 1 or more, found 1.5
+        agents.support.limits.tokens: expected a whole number from 1 to 1000000000000000, found 1e+30
+        agents.support.limits.usd: expected a finite number, found nan
+        agents.support.limits.usd: expected a finite number, found inf
+        agents.support.limits.usd: expected a number above 0 and up to 1000000000, found -0.5
+        agents.support.limits.usd: expected a number above 0 and up to 1000000000, found 1e+300
+        agents.support.limits.tool_calls: expected a whole number of 0 or more, found "unlimited"
+        agents.support.limits.tool_calls: expected a whole number of 0 or more, and at most 4294967295, found 4294967296
+        agents.support.limits.wall_clock: expected a length of time like "5s", found "99999999h"; write a whole number above zero, at most 7 digits, and ms, s, m or h
+        model.price.input_usd_per_million: expected a finite number, found nan
+        model.price.input_usd_per_million: expected a finite number, found inf
+        model.price.input_usd_per_million: expected a number from 0 to 1000000000, found -1
+        model.price.input_usd_per_million: expected a number from 0 to 1000000000, found "free"
+        model.price.input_usd_per_million: expected a number from 0 to 1000000000, found 1e+300
+    "#]].assert_eq(&refused);
+}
+
+#[test]
 fn nothing_is_unlimited_or_negative() {
     let text =
         SMALLEST.replace("[agents", "price = { input_usd_per_million = -1 }\nconcurrency = 0\n[agents");
@@ -557,12 +620,12 @@ fn nothing_is_unlimited_or_negative() {
             "{text}limits = {{ turns = 0, tokens = 0, usd = 0, wall_clock = \"0s\", tool_calls = -1 }}\n"
         )),
         expect![[r#"
-            model.price.output_usd_per_million: missing; expected a number of 0 or more
-            model.price.input_usd_per_million: expected a number of 0 or more, found -1
+            model.price.output_usd_per_million: missing; expected a number from 0 to 1000000000
+            model.price.input_usd_per_million: expected a number from 0 to 1000000000, found -1
             model.concurrency: expected a whole number of 1 or more, found 0
             agents.support.limits.turns: expected a whole number of 1 or more, found 0
-            agents.support.limits.tokens: expected a whole number of 1 or more, found 0
-            agents.support.limits.usd: expected a number above 0, found 0
+            agents.support.limits.tokens: expected a whole number from 1 to 1000000000000000, found 0
+            agents.support.limits.usd: expected a number above 0 and up to 1000000000, found 0
             agents.support.limits.wall_clock: expected a length of time like "5s", found "0s"; write a whole number above zero, at most 7 digits, and ms, s, m or h
             agents.support.limits.tool_calls: expected a whole number of 0 or more, found -1
         "#]],

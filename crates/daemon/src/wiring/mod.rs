@@ -16,7 +16,7 @@ mod direct;
 mod model;
 
 pub use broken::{Broken, Cause, ModelError, NoAgent, NoTool};
-pub use dauntless_runtime::{Agent, BuildError, Canceller, RunStream, Runtime, SubmitError};
+pub use dauntless_runtime::{Agent, BuildError, Canceller, RunStream, Runtime, Submission, SubmitError};
 pub use direct::DirectModel;
 
 use crate::chaos::ChaosTools;

@@ -557,7 +557,7 @@ fn usage_and_model_are_taken_from_wherever_they_come() {
     assembler.push(packet(&json!({"model": "m-1", "choices": [{"delta": {"content": "hi"}}]})));
     assembler.push(packet(&json!({"choices": [{"content_filter_offsets": {}}]})));
     assert!(!assembler.has_end());
-    assembler.push(packet(&json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2.0}})));
+    assembler.push(packet(&json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2.0, "prompt_tokens_details": {"cached_tokens": 5}}})));
     assert!(assembler.has_end());
     let reply = assembler.finish(Some(9), HashSet::new());
     expect![[r#"
@@ -575,6 +575,9 @@ fn usage_and_model_are_taken_from_wherever_they_come() {
                     ),
                     completion: Tokens(
                         2,
+                    ),
+                    cached: Tokens(
+                        5,
                     ),
                 },
             ),

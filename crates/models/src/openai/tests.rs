@@ -401,6 +401,16 @@ async fn a_redirect_is_not_followed() {
     assert_eq!(failure.code, FailureCode::NotFound);
 }
 
+#[tokio::test]
+async fn a_refused_tool_is_named_and_any_other_refusal_names_none() {
+    let refused = r#"{"error":{"message":"Invalid schema for function 'order'.","type":"invalid_request_error","param":"tools[0].function.parameters","code":"invalid_function_parameters"}}"#;
+    let named = failure("400 Bad Request", &[], refused).await;
+    assert_eq!((named.code, named.rejected_tool()), (FailureCode::InvalidArguments, Some("order")));
+    assert_eq!(failure("500 Internal Server Error", &[], refused).await.rejected_tool(), None);
+    let other = r#"{"error":{"message":"INVALID_ARGUMENT","type":"invalid_request_error"}}"#;
+    assert_eq!(failure("400 Bad Request", &[], other).await.rejected_tool(), None);
+}
+
 #[test]
 fn every_status_has_its_kind() {
     let kind = |status| classify(status, &WireError::default(), false);

@@ -191,7 +191,7 @@ fn toml_json_and_rust_make_the_same_script() {
 #[tokio::test]
 async fn usage_is_said_as_written() {
     let reply = ask(&Scripted::from_toml(TOML).unwrap(), &[], 1).await.unwrap();
-    let usage = Usage { prompt: dauntless_contract::Tokens(12), completion: dauntless_contract::Tokens(3) };
+    let usage = Usage::new(dauntless_contract::Tokens(12), dauntless_contract::Tokens(3));
     assert_eq!(reply.usage, Some(usage));
     assert_eq!(&*reply.calls[1].arguments, "{\"sku\": ");
     assert_eq!(&*reply.calls[2].arguments, "{}");

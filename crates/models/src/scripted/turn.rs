@@ -106,7 +106,7 @@ impl Turn {
     /// Uses so many tokens; without this the reply says nothing of its use.
     #[must_use]
     pub fn usage(mut self, prompt: u64, completion: u64) -> Self {
-        self.usage = Some(Usage { prompt: Tokens(prompt), completion: Tokens(completion) });
+        self.usage = Some(Usage::new(Tokens(prompt), Tokens(completion)));
         self
     }
 

@@ -11,6 +11,8 @@ pub(crate) struct WireError {
     pub(crate) code: Option<String>,
     /// The type, or Google's `status`.
     pub(crate) kind: Option<String>,
+    /// The part of the request that is at fault, like `tools[3].function.parameters`.
+    pub(crate) param: Option<String>,
     /// The words.
     pub(crate) message: Option<String>,
     /// What the model wrote, where the provider could not read a tool call in it.
@@ -46,6 +48,7 @@ impl WireError {
         Self {
             code: fields.word("code"),
             kind: fields.word("type").or(status),
+            param: fields.word("param"),
             message: fields.text("message").or_else(|| fields.text("detail")),
             failed_generation: fields.text("failed_generation"),
         }

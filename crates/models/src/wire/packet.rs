@@ -99,7 +99,13 @@ impl Packet {
 fn usage(mut fields: Fields<'_>) -> Option<Usage> {
     let (prompt, completion) = (fields.count("prompt_tokens"), fields.count("completion_tokens"));
     prompt.or(completion)?;
-    Some(Usage { prompt: Tokens(prompt.unwrap_or(0)), completion: Tokens(completion.unwrap_or(0)) })
+    let cached =
+        fields.object("prompt_tokens_details").and_then(|mut details| details.count("cached_tokens"));
+    Some(Usage {
+        prompt: Tokens(prompt.unwrap_or(0)),
+        completion: Tokens(completion.unwrap_or(0)),
+        cached: Tokens(cached.unwrap_or(0)),
+    })
 }
 
 impl Choice {

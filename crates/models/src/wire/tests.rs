@@ -49,7 +49,7 @@ fn without_tools_there_is_no_list_of_them() {
 }
 
 fn error(body: &str, expected: Expect) {
-    let WireError { code, kind, message, failed_generation } = WireError::of_body(body);
+    let WireError { code, kind, message, failed_generation, param: _ } = WireError::of_body(body);
     expected.assert_eq(&format!(
         "{} | {} | {} | {}",
         code.unwrap_or_default(),

@@ -7,6 +7,8 @@ use super::*;
 use crate::Answer;
 use crate::tests::{Answered, panic_of, send, send_briefly};
 
+mod histories;
+
 /// A request whose messages after the user's first are these.
 fn chat(messages: &Value) -> Value {
     let mut all = vec![json!({"role": "user", "content": "go"})];

@@ -108,7 +108,7 @@ fn a_model_that_fails_is_replaced_for_the_turn_and_asked_again_in_the_next() {
     model_fails(&mut scene, 0, down());
     model_fails(&mut scene, 0, down());
     model_fails(&mut scene, 1, down());
-    let usage = Some(Usage { prompt: Tokens(100), completion: Tokens(0) });
+    let usage = Some(Usage::new(Tokens(100), Tokens(0)));
     let reply = ModelReply { usage, ..asking(&[("find", "{}")]) };
     scene.on(RunEvent::ModelReplied { turn: 1, model: 2, reply, attempts: 1 });
     assert_eq!(scene.machine.totals().cost, MicroUsd(0), "it costs what the model that answered costs");

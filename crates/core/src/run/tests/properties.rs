@@ -15,12 +15,13 @@ enum Step {
     Asks(Vec<(usize, usize)>),
     Ends { index: u32, how: usize, stale: bool },
     ModelFails,
+    RejectsTool(usize),
     Timer(RunTimer),
     Cancels,
     Waits(u64),
 }
 
-const NAMES: [&str; 7] = ["find", "pay", "news", "poll", "nope", "price", "transfer"];
+const NAMES: [&str; 8] = ["find", "pay", "news", "poll", "nope", "price", "transfer", "give"];
 const ARGUMENTS: [&str; 5] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", ""];
 const TEXTS: [&str; 3] = ["The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
 
@@ -40,6 +41,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => prop_oneof![
             Just(Step::Refuses),
             Just(Step::ModelFails),
+            (0..NAMES.len()).prop_map(Step::RejectsTool),
             Just(Step::Cancels),
             Just(Step::Timer(RunTimer::WallClock)),
             Just(Step::Timer(RunTimer::Settle)),
@@ -88,6 +90,11 @@ fn take(scene: &mut Scene, step: Step) {
             let failure = Failure::unavailable("Down.");
             scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 3 })
         }
+        Step::RejectsTool(name) => {
+            let (turn, model) = (scene.turn, scene.model);
+            let failure = Failure::invalid_arguments("No.").rejects_tool(NAMES[name]);
+            scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 })
+        }
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
         Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),
         Step::Waits(ms) => scene.wait(Duration::from_millis(ms)),
@@ -109,6 +116,38 @@ fn play_out(scene: &mut Scene) {
     panic!("the run never ends: {:?}", scene.seen);
 }
 
+/// Replays the run and looks at each dispatch with the calls before it that may have happened.
+fn nothing_is_done_twice(scene: &Scene) {
+    let mut machine = RunMachine::new(scene.machine.run(), Arc::clone(&scene.machine.spec));
+    let (mut open, mut unsure) = (BTreeMap::new(), BTreeMap::new());
+    for (at, event) in &scene.events {
+        if let RunEvent::CallEnded {
+            call,
+            record: CallRecord { verdict: CallVerdict::Failed(failure), by, .. },
+        } = event
+            && let Some((tool, arguments)) = open.get(call)
+            && by.as_ref().unwrap_or(tool) == tool
+            && failure.effect == EffectState::Unknown
+        {
+            unsure.entry(format!("{tool} {arguments}")).or_insert(*call);
+            open.remove(call);
+        }
+        if let RunEvent::CallEnded { call, .. } = event {
+            open.remove(call);
+        }
+        for effect in machine.on(*at, event.clone()) {
+            let RunEffect::Dispatch { call, tool, arguments, key_of, .. } = effect else { continue };
+            let first = unsure.get(&format!("{tool} {arguments}")).copied();
+            match &*tool {
+                "pay" | "give" => assert_eq!(first, None, "{call} {tool} {arguments}"),
+                "transfer" => assert!(key_of == call || first == Some(key_of), "{call} {key_of}"),
+                _ => assert_eq!(key_of, call),
+            }
+            open.insert(call, (tool, arguments));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -121,6 +160,7 @@ proptest! {
         }
         play_out(&mut scene);
         scene.replay_is_equal();
+        nothing_is_done_twice(&scene);
 
         let lines = |start: &'static str| scene.seen.iter().filter(move |line| line.starts_with(start));
         prop_assert_eq!(lines("end ").count(), 1, "exactly one stop reason");

@@ -98,23 +98,29 @@ impl Resolver<'_, '_> {
         self.document.wrong(at, format!("the name of {what} in this file"), Some(meant(name, known)));
     }
 
-    /// A limit in usd without a price would never be reached.
+    /// A limit in usd without a price, of the model or of a fallback, would never be reached.
     fn priced(&mut self, pointer: &str, model: &str, models: &BTreeMap<Arc<str>, ModelConfig>) {
-        let table = if model == DEFAULT_MODEL && self.document.get("/model").is_some() {
-            "/model".to_owned()
-        } else {
-            join("/models", model)
-        };
-        if !models.contains_key(model) || self.document.get(&join(&table, "price")).is_some() {
-            return;
-        }
         let own = format!("{pointer}/limits/usd");
         let Some(at) = [own.as_str(), "/limits/usd"].into_iter().find(|at| self.document.get(at).is_some())
         else {
             return;
         };
-        let expected = format!("`price` on model {model:?}, without which this limit is never reached");
-        self.document.wrong_found(at, expected, "none", Some("a free model has a price of 0.0".to_owned()));
+        let (mut seen, mut next) = (BTreeSet::new(), Some(model));
+        while let Some((name, config)) = next.and_then(|name| models.get_key_value(name))
+            && seen.insert(name)
+        {
+            let table = match &**name {
+                DEFAULT_MODEL if self.document.get("/model").is_some() => "/model".to_owned(),
+                name => join("/models", name),
+            };
+            if self.document.get(&join(&table, "price")).is_none() {
+                let expected =
+                    format!("`price` on model {name:?}, without which this limit is never reached");
+                let way_out = Some("a free model has a price of 0.0".to_owned());
+                return self.document.wrong_found(at, expected, "none", way_out);
+            }
+            next = config.fallback.as_ref().map(|(name, _)| &**name);
+        }
     }
 }
 

@@ -73,6 +73,7 @@ impl Resolver<'_, '_> {
         let price = file.price.map(|price| Price {
             input_per_million: MicroUsd::from_usd(price.input_usd_per_million),
             output_per_million: MicroUsd::from_usd(price.output_usd_per_million),
+            cached_input_per_million: price.cached_input_usd_per_million.map(MicroUsd::from_usd),
         });
         let spec = ModelSpec {
             name: name.into(),
