@@ -37,6 +37,11 @@ fn however_a_provider_sends_a_reply_it_is_the_same_reply() {
 }
 
 #[test]
+fn a_conversation_from_elsewhere_becomes_one_that_providers_take() {
+    check("history");
+}
+
+#[test]
 fn no_secret_is_read_in_what_was_redacted() {
     check("redact");
 }

@@ -105,8 +105,12 @@ fn ending(reply: &ModelReply) -> [Value; 2] {
         Finish::ContentFilter => "content_filter",
         Finish::Other(word) => word,
     };
-    let usage = reply.usage.map(|Usage { prompt, completion }| {
-        json!({ "prompt_tokens": prompt.0, "completion_tokens": completion.0 })
+    let usage = reply.usage.map(|Usage { prompt, completion, cached }| {
+        json!({
+            "prompt_tokens": prompt.0,
+            "completion_tokens": completion.0,
+            "prompt_tokens_details": { "cached_tokens": cached.0 },
+        })
     });
     [
         json!({ "model": reply.model, "choices": [{ "delta": {}, "finish_reason": word }] }),

@@ -7,6 +7,7 @@
 
 pub mod arguments;
 pub mod assembler;
+pub mod history;
 pub mod redact;
 pub mod retry_after;
 pub mod schema;
@@ -16,9 +17,10 @@ mod written;
 pub type Property = fn(&[u8]);
 
 /// The properties by the name of their target and their corpus.
-pub const ALL: [(&str, Property); 5] = [
+pub const ALL: [(&str, Property); 6] = [
     ("arguments", arguments::holds),
     ("assembler", assembler::holds),
+    ("history", history::holds),
     ("redact", redact::holds),
     ("retry_after", retry_after::holds),
     ("schema", schema::holds),
