@@ -52,7 +52,11 @@ fn is_taken_by_providers(history: &History) {
                     is_a_call(call);
                     match messages.next() {
                         Some((_, Message::Tool { call_id, name, text })) => {
-                            assert_eq!((call_id, name), (&call.id, &call.name), "each call has its answer next");
+                            assert_eq!(
+                                (call_id, name),
+                                (&call.id, &call.name),
+                                "each call has its answer next"
+                            );
                             is_text(text);
                         }
                         other => panic!("`{}` has no answer but {other:?}", call.id),

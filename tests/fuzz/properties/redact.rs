@@ -39,7 +39,10 @@ pub fn holds(bytes: &[u8]) {
         if index > 0 {
             let Some(secret) = secrets.next() else { break };
             whole.push_str(&secret.with_space);
-            planted.push(secret.bare);
+            // A text that has a shaped one as well may have it with letters around it.
+            if !secret.shaped || !text.contains(&secret.bare) {
+                planted.push(secret.bare);
+            }
         }
         whole.push_str(piece);
     }
@@ -56,12 +59,15 @@ pub fn holds(bytes: &[u8]) {
 struct Planted {
     bare: String,
     with_space: String,
+    shaped: bool,
 }
 
 impl Planted {
     fn of(choice: usize) -> Self {
         match SHAPED.get(choice % 19) {
-            Some(shaped) => Self { bare: (*shaped).to_owned(), with_space: format!(" {shaped} ") },
+            Some(shaped) => {
+                Self { bare: (*shaped).to_owned(), with_space: format!(" {shaped} "), shaped: true }
+            }
             None => {
                 let secret = CONFIGURED.into_iter().cycle().nth(choice % 4).unwrap_or_default();
                 let bare = match choice % 3 {
@@ -69,7 +75,7 @@ impl Planted {
                     1 => in_json(secret),
                     _ => in_url(secret),
                 };
-                Self { with_space: bare.clone(), bare }
+                Self { with_space: bare.clone(), bare, shaped: false }
             }
         }
     }
