@@ -4,6 +4,7 @@
 //! the wrong type: a reply is cut into stream events and never repaired.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dauntless_testkit::{Answer, Reply, Script};
@@ -17,25 +18,46 @@ const ROUNDS: usize = 100;
 
 type Fields = BTreeMap<String, Box<RawValue>>;
 
+/// How every request for notes begins, whatever it is about.
+const NOTES: &str = "You keep the notes of an assistant";
+
 /// The script of a case.
 pub(crate) fn script(case: &Case, mode: Mode) -> Script {
     let mut replies = Vec::new();
     let mut otherwise = None;
     for plan in &case.replies {
-        let reply = Reply::wire(answer(plan, mode));
         match plan.times {
-            Some(0) => otherwise = Some(reply),
-            times => replies.extend(std::iter::repeat_n(reply, times.unwrap_or(1))),
+            Some(0) => otherwise = Some(Reply::wire(answer(plan, mode))),
+            None => replies.push(Reply::wire(answer(plan, mode))),
+            Some(times) => {
+                replies.extend((1..=times).map(|number| Reply::wire(answer(&numbered(plan, number), mode))));
+            }
         }
     }
     if case.cycle {
         replies = std::iter::repeat_n(replies, ROUNDS).flatten().collect();
     }
-    let script = Script::by_order(replies);
-    match otherwise {
-        Some(reply) => script.otherwise(reply),
-        None => script,
+    let notes: Vec<Reply> = case.notes.iter().map(|plan| Reply::wire(answer(plan, mode))).collect();
+    let (next, noted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    Script::from_fn(move |request| {
+        let asks_for_notes = request.messages()[0]["content"].as_str().is_some_and(|text| text.starts_with(NOTES));
+        let reply = if asks_for_notes && !notes.is_empty() {
+            notes.get(noted.fetch_add(1, Ordering::Relaxed)).or(notes.last())
+        } else {
+            replies.get(next.fetch_add(1, Ordering::Relaxed)).or(otherwise.as_ref())
+        };
+        reply.expect("the case has a reply for each request").clone()
+    })
+}
+
+fn numbered(plan: &ReplyPlan, number: usize) -> ReplyPlan {
+    let mut plan = plan.clone();
+    for call in &mut plan.calls {
+        let number = number.to_string();
+        call.id = call.id.as_ref().map(|id| id.replace('№', &number));
+        call.arguments = call.arguments.replace('№', &number);
     }
+    plan
 }
 
 fn answer(plan: &ReplyPlan, mode: Mode) -> Answer {
