@@ -24,6 +24,9 @@ pub(crate) struct Case {
     /// The ways in which replies come; both where the replies can be put both ways.
     #[serde(default)]
     pub(crate) modes: Vec<Mode>,
+    /// Also by the Responses API, whole and streamed.
+    #[serde(default)]
+    pub(crate) responses: bool,
     #[serde(default)]
     pub(crate) model: ModelPlan,
     #[serde(default)]
@@ -56,6 +59,18 @@ pub(crate) struct Case {
 pub(crate) enum Mode {
     Plain,
     Streamed,
+    Responses,
+    ResponsesStreamed,
+}
+
+impl Mode {
+    pub(crate) const fn is_streamed(self) -> bool {
+        matches!(self, Self::Streamed | Self::ResponsesStreamed)
+    }
+
+    pub(crate) const fn is_responses(self) -> bool {
+        matches!(self, Self::Responses | Self::ResponsesStreamed)
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -359,14 +374,16 @@ impl Case {
 
     /// The ways in which its replies can come.
     pub(crate) fn modes(&self) -> Vec<Mode> {
-        if !self.modes.is_empty() {
-            return self.modes.clone();
-        }
         let only_streamed = |reply: &ReplyPlan| reply.deltas.is_some() || reply.sse.is_some();
-        match self.replies.iter().any(only_streamed) {
+        let mut modes = match self.replies.iter().any(only_streamed) {
+            _ if !self.modes.is_empty() => self.modes.clone(),
             true => vec![Mode::Streamed],
             false => vec![Mode::Plain, Mode::Streamed],
+        };
+        if self.responses {
+            modes.extend([Mode::Responses, Mode::ResponsesStreamed]);
         }
+        modes
     }
 }
 

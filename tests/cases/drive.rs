@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use dauntless::prelude::*;
 use dauntless::{
-    AppendError, Attendance, BoxFuture, CreateError, Fence, History, Journal, Memory, NewRun, Profile,
+    Api, AppendError, Attendance, BoxFuture, CreateError, Fence, History, Journal, Memory, NewRun, Profile,
     Quarantined, ReadError, Recorded, ResiliencePolicy, RunId, Secret, Seq, StructuredCalls, Submission, Tokens,
 };
 use dauntless_testkit::leak::LeakBounds;
@@ -129,7 +129,8 @@ fn model(case: &Case, mode: Mode, provider: &StrictProvider, canary: &Canary) ->
     let mut builder = OpenAi::builder("m")
         .base_url(provider.url())
         .api_key(Secret::new(canary.key()))
-        .stream(mode == Mode::Streamed)
+        .stream(mode.is_streamed())
+        .api(if mode.is_responses() { Api::Responses { keep_reasoning: false } } else { Api::Chat })
         .resilience(policy);
     if let Some(idle) = case.model.idle_ms {
         builder = builder.idle_timeout(Duration::from_millis(idle));

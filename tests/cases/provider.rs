@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dauntless_testkit::{Answer, Reply, Script};
+use dauntless_testkit::{Answer, Call, Reply, Script};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -27,17 +27,17 @@ pub(crate) fn script(case: &Case, mode: Mode) -> Script {
     let mut otherwise = None;
     for plan in &case.replies {
         match plan.times {
-            Some(0) => otherwise = Some(Reply::wire(answer(plan, mode))),
-            None => replies.push(Reply::wire(answer(plan, mode))),
+            Some(0) => otherwise = Some(reply(plan, mode)),
+            None => replies.push(reply(plan, mode)),
             Some(times) => {
-                replies.extend((1..=times).map(|number| Reply::wire(answer(&numbered(plan, number), mode))));
+                replies.extend((1..=times).map(|number| reply(&numbered(plan, number), mode)));
             }
         }
     }
     if case.cycle {
         replies = std::iter::repeat_n(replies, ROUNDS).flatten().collect();
     }
-    let notes: Vec<Reply> = case.notes.iter().map(|plan| Reply::wire(answer(plan, mode))).collect();
+    let notes: Vec<Reply> = case.notes.iter().map(|plan| reply(plan, mode)).collect();
     let (next, noted) = (AtomicUsize::new(0), AtomicUsize::new(0));
     Script::from_fn(move |request| {
         let asks_for_notes = request.messages()[0]["content"].as_str().is_some_and(|text| text.starts_with(NOTES));
@@ -60,6 +60,47 @@ fn numbered(plan: &ReplyPlan, number: usize) -> ReplyPlan {
     plan
 }
 
+fn reply(plan: &ReplyPlan, mode: Mode) -> Reply {
+    let is_wire = plan.body.is_some() || plan.status.is_some() || plan.end == End::Disconnect;
+    if mode.is_responses() && !is_wire { spoken(plan) } else { Reply::wire(answer(plan, mode)) }
+}
+
+/// The reply as the provider writes it by itself, for an API whose every byte is not ours to choose.
+fn spoken(plan: &ReplyPlan) -> Reply {
+    assert!(plan.message.is_none() && plan.deltas.is_none() && plan.sse.is_none(), "only words and calls");
+    let calls: Vec<Call> = plan.calls.iter().flat_map(|plan| calls(plan)).map(|call| to_call(&call)).collect();
+    let mut reply = match (&plan.say, calls.is_empty()) {
+        (None, true) => Reply::empty(),
+        (Some(text), true) => Reply::text(text.clone()),
+        (None, false) => Reply::calls(calls),
+        (Some(text), false) => Reply::calls(calls).with_text(text.clone()),
+    };
+    if let Some(finish) = &plan.finish {
+        reply = reply.finish(finish.clone());
+    }
+    if let Some((prompt, completion)) = plan.usage {
+        reply = reply.usage(prompt, completion);
+    }
+    reply = match plan.end {
+        End::Complete | End::Disconnect => reply,
+        End::Cut => reply.cut_after(3),
+        End::Hang => reply.stall_after(3),
+    };
+    reply.after(Duration::from_millis(plan.after_ms))
+}
+
+fn to_call(call: &serde_json::Value) -> Call {
+    let text = |pointer: &str| call.pointer(pointer).and_then(serde_json::Value::as_str).map(str::to_owned);
+    let written = Call::raw(
+        text("/function/name").unwrap_or_default(),
+        text("/function/arguments").unwrap_or_default(),
+    );
+    match text("/id") {
+        Some(id) => written.id(id),
+        None => written,
+    }
+}
+
 fn answer(plan: &ReplyPlan, mode: Mode) -> Answer {
     let (kind, mut answer) = match (&plan.body, &plan.sse, &plan.deltas) {
         _ if plan.end == End::Disconnect => return Answer::disconnect(),
@@ -75,8 +116,8 @@ fn answer(plan: &ReplyPlan, mode: Mode) -> Answer {
             let called = message.contains_key("tool_calls");
             let finish = plan.finish.as_deref().unwrap_or(if called { "tool_calls" } else { "stop" });
             match mode {
-                Mode::Plain => ("application/json", Answer::status(200).body(whole(plan, &message, finish))),
-                Mode::Streamed => {
+                Mode::Plain | Mode::Responses => ("application/json", Answer::status(200).body(whole(plan, &message, finish))),
+                Mode::Streamed | Mode::ResponsesStreamed => {
                     ("text/event-stream", Answer::chunks(stream(plan, deltas(message), finish)))
                 }
             }
