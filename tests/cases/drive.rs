@@ -1,12 +1,14 @@
 //! Runs a case: the real runtime and the real client, against the strict provider over a socket.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use dauntless::prelude::*;
 use dauntless::{
     Api, AppendError, Attendance, BoxFuture, CreateError, Fence, History, Journal, Memory, NewRun, Profile,
-    Quarantined, ReadError, Recorded, ResiliencePolicy, RunId, Secret, Seq, StructuredCalls, Submission, Tokens,
+    Quarantined, ReadError, Recorded, ResiliencePolicy, RunId, Secret, Seq, StructuredCalls, Submission,
+    Tokens,
 };
 use dauntless_testkit::leak::LeakBounds;
 use dauntless_testkit::{Canary, LeakCheck, StrictProvider};
@@ -19,6 +21,8 @@ use crate::tools::Workshop;
 /// All that can be known of a case that has run.
 pub(crate) struct Evidence {
     pub(crate) provider: StrictProvider,
+    /// Requests that the case has no reply for.
+    pub(crate) unforeseen: usize,
     pub(crate) workshop: Workshop,
     pub(crate) quarantined: Vec<Quarantined>,
     /// In the order of the case; a run with copies has several.
@@ -62,7 +66,8 @@ impl Journal for Kept {
 }
 
 pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
-    let provider = StrictProvider::start(script(case, mode)).unwrap();
+    let (script, unforeseen) = script(case, mode);
+    let provider = StrictProvider::start(script).unwrap();
     let (canary, recording, workshop) = (Canary::default(), Recording::default(), Workshop::open());
     let _listening = recording.start();
     let before = LeakCheck::snapshot().unwrap();
@@ -113,7 +118,15 @@ pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
     let bounds = LeakBounds { descriptors: bound, processes: bound, threads: 64, ..LeakBounds::default() };
     before.check(bounds).await.unwrap_or_else(|report| panic!("something was left behind:\n{report}"));
     tokio::time::sleep(Duration::from_millis(case.must.settle_ms)).await;
-    Evidence { provider, workshop, quarantined, runs, recording, canary }
+    Evidence {
+        provider,
+        unforeseen: unforeseen.load(Ordering::Relaxed),
+        workshop,
+        quarantined,
+        runs,
+        recording,
+        canary,
+    }
 }
 
 fn submission(run: &RunPlan) -> Submission {

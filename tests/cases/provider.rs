@@ -4,6 +4,7 @@
 //! the wrong type: a reply is cut into stream events and never repaired.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ type Fields = BTreeMap<String, Box<RawValue>>;
 /// How every request for notes begins, whatever it is about.
 const NOTES: &str = "You keep the notes of an assistant";
 
-/// The script of a case.
-pub(crate) fn script(case: &Case, mode: Mode) -> Script {
+/// The script of a case, and the count of requests that it had no reply for.
+pub(crate) fn script(case: &Case, mode: Mode) -> (Script, Arc<AtomicUsize>) {
     let mut replies = Vec::new();
     let mut otherwise = None;
     for plan in &case.replies {
@@ -39,15 +40,22 @@ pub(crate) fn script(case: &Case, mode: Mode) -> Script {
     }
     let notes: Vec<Reply> = case.notes.iter().map(|plan| reply(plan, mode)).collect();
     let (next, noted) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    Script::from_fn(move |request| {
-        let asks_for_notes = request.messages()[0]["content"].as_str().is_some_and(|text| text.starts_with(NOTES));
+    let unforeseen = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&unforeseen);
+    let script = Script::from_fn(move |request| {
+        let asks_for_notes =
+            request.messages()[0]["content"].as_str().is_some_and(|text| text.starts_with(NOTES));
         let reply = if asks_for_notes && !notes.is_empty() {
             notes.get(noted.fetch_add(1, Ordering::Relaxed)).or(notes.last())
         } else {
             replies.get(next.fetch_add(1, Ordering::Relaxed)).or(otherwise.as_ref())
         };
-        reply.expect("the case has a reply for each request").clone()
-    })
+        reply.cloned().unwrap_or_else(|| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Reply::error(400, "scripted", "The case has no reply for this request.")
+        })
+    });
+    (script, unforeseen)
 }
 
 fn numbered(plan: &ReplyPlan, number: usize) -> ReplyPlan {
@@ -68,7 +76,8 @@ fn reply(plan: &ReplyPlan, mode: Mode) -> Reply {
 /// The reply as the provider writes it by itself, for an API whose every byte is not ours to choose.
 fn spoken(plan: &ReplyPlan) -> Reply {
     assert!(plan.message.is_none() && plan.deltas.is_none() && plan.sse.is_none(), "only words and calls");
-    let calls: Vec<Call> = plan.calls.iter().flat_map(|plan| calls(plan)).map(|call| to_call(&call)).collect();
+    let calls: Vec<Call> =
+        plan.calls.iter().flat_map(|plan| calls(plan)).map(|call| to_call(&call)).collect();
     let mut reply = match (&plan.say, calls.is_empty()) {
         (None, true) => Reply::empty(),
         (Some(text), true) => Reply::text(text.clone()),
@@ -91,14 +100,9 @@ fn spoken(plan: &ReplyPlan) -> Reply {
 
 fn to_call(call: &serde_json::Value) -> Call {
     let text = |pointer: &str| call.pointer(pointer).and_then(serde_json::Value::as_str).map(str::to_owned);
-    let written = Call::raw(
-        text("/function/name").unwrap_or_default(),
-        text("/function/arguments").unwrap_or_default(),
-    );
-    match text("/id") {
-        Some(id) => written.id(id),
-        None => written,
-    }
+    let [name, arguments, id] =
+        ["/function/name", "/function/arguments", "/id"].map(|pointer| text(pointer).unwrap_or_default());
+    Call::raw(name, arguments).id(id)
 }
 
 fn answer(plan: &ReplyPlan, mode: Mode) -> Answer {
@@ -116,7 +120,9 @@ fn answer(plan: &ReplyPlan, mode: Mode) -> Answer {
             let called = message.contains_key("tool_calls");
             let finish = plan.finish.as_deref().unwrap_or(if called { "tool_calls" } else { "stop" });
             match mode {
-                Mode::Plain | Mode::Responses => ("application/json", Answer::status(200).body(whole(plan, &message, finish))),
+                Mode::Plain | Mode::Responses => {
+                    ("application/json", Answer::status(200).body(whole(plan, &message, finish)))
+                }
                 Mode::Streamed | Mode::ResponsesStreamed => {
                     ("text/event-stream", Answer::chunks(stream(plan, deltas(message), finish)))
                 }

@@ -76,6 +76,9 @@ fn instruments(case: &Case, evidence: &Evidence, problems: &mut Problems) {
     for one in evidence.provider.violations() {
         problems.add(format!("request {} was refused: {}", one.request_no, one.broken));
     }
+    if evidence.unforeseen > 0 {
+        problems.add(format!("the case has no reply for {} of the requests", evidence.unforeseen));
+    }
     for run in &evidence.runs {
         let books = CallAccounting::of_progress(&run.progress);
         books.check().err().unwrap_or_default().into_iter().for_each(|problem| problems.add(problem));
