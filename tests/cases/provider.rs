@@ -76,8 +76,7 @@ fn reply(plan: &ReplyPlan, mode: Mode) -> Reply {
 /// The reply as the provider writes it by itself, for an API whose every byte is not ours to choose.
 fn spoken(plan: &ReplyPlan) -> Reply {
     assert!(plan.message.is_none() && plan.deltas.is_none() && plan.sse.is_none(), "only words and calls");
-    let calls: Vec<Call> =
-        plan.calls.iter().flat_map(|plan| calls(plan)).map(|call| to_call(&call)).collect();
+    let calls: Vec<Call> = plan.calls.iter().flat_map(calls).map(|call| to_call(&call)).collect();
     let mut reply = match (&plan.say, calls.is_empty()) {
         (None, true) => Reply::empty(),
         (Some(text), true) => Reply::text(text.clone()),

@@ -151,12 +151,17 @@ impl Frame<'_> {
         chunk
     }
 
-    pub(super) fn usage(&self) -> Value {
-        let (prompt, completion) = self.spoken.usage.unwrap_or_else(|| {
+    /// Tokens of the prompt and of the reply.
+    pub(super) fn tokens(&self) -> (u64, u64) {
+        self.spoken.usage.unwrap_or_else(|| {
             let text = self.spoken.text.as_ref().map_or(0, String::len);
             let calls: usize = self.spoken.calls.iter().map(|call| call.arguments.len()).sum();
             (tokens(self.request.body_bytes()), tokens(text + calls))
-        });
+        })
+    }
+
+    fn usage(&self) -> Value {
+        let (prompt, completion) = self.tokens();
         json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
     }
 }

@@ -4,10 +4,9 @@
 //! whichever way they came. What the rules do not look at is left as it is.
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::render::{Frame, halves, id, line};
-use super::request::list;
 
 /// Reads a request of this API as a chat request. What is no such request comes out as none.
 ///
@@ -43,8 +42,9 @@ fn add(messages: &mut Vec<Value>, item: Value) {
         "function_call" => {
             let call = json!({"id": field("call_id"), "type": "function",
                 "function": {"name": field("name"), "arguments": field("arguments")}});
-            let last = messages.last_mut().filter(|message| message["role"] == "assistant");
-            match last.and_then(Value::as_object_mut) {
+            let of_the_model =
+                |message: &&mut Value| message.get("role").and_then(Value::as_str) == Some("assistant");
+            match messages.last_mut().filter(of_the_model).and_then(Value::as_object_mut) {
                 Some(message) => {
                     let calls = message.entry("tool_calls").or_insert_with(|| json!([]));
                     calls.as_array_mut().into_iter().for_each(|calls| calls.push(call.clone()));
@@ -69,73 +69,78 @@ fn words(item: &Value) -> Value {
 
 /// A reply in one piece.
 pub(super) fn whole(frame: &Frame<'_>) -> Value {
-    let spoken = frame.spoken;
-    let reason = match &*spoken.finish {
-        "length" => Some("max_output_tokens"),
-        "content_filter" => Some("content_filter"),
-        _ => None,
-    };
-    let usage = frame.usage();
+    let items: Vec<Value> = items(frame).into_iter().map(|item| item.whole).collect();
+    let reason = cut_by(frame);
+    let (prompt, completion) = frame.tokens();
     json!({
         "id": frame.id, "object": "response", "model": frame.request.model(),
         "status": if reason.is_some() { "incomplete" } else { "completed" },
         "incomplete_details": reason.map(|reason| json!({"reason": reason})),
-        "output": items(frame),
-        "usage": {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"],
-            "total_tokens": usage["total_tokens"]},
+        "output": items,
+        "usage": {"input_tokens": prompt, "output_tokens": completion, "total_tokens": prompt + completion},
     })
 }
 
-fn items(frame: &Frame<'_>) -> Vec<Value> {
-    let spoken = frame.spoken;
-    let text = spoken.text.iter().map(|text| json!({"type": "output_text", "text": text, "annotations": []}));
-    let refusal = spoken.refusal.iter().map(|text| json!({"type": "refusal", "refusal": text}));
-    let parts: Vec<Value> = text.chain(refusal).collect();
-    let message = json!({"type": "message", "id": format!("{}_msg", frame.id), "role": "assistant",
-        "status": "completed", "content": parts});
-    let calls = spoken.calls.iter().enumerate().map(|(index, call)| {
-        json!({"type": "function_call", "id": format!("{}_{index}", frame.id), "status": "completed",
-            "call_id": id(call, index), "name": call.name, "arguments": call.arguments})
-    });
-    (!parts.is_empty()).then_some(message).into_iter().chain(calls).collect()
+/// Why the reply is not complete, where it is not.
+fn cut_by(frame: &Frame<'_>) -> Option<&'static str> {
+    match &*frame.spoken.finish {
+        "length" => Some("max_output_tokens"),
+        "content_filter" => Some("content_filter"),
+        _ => None,
+    }
+}
+
+/// One part of a reply, as it begins, as it is in the end, and what comes in between.
+struct Item<'a> {
+    begun: Value,
+    whole: Value,
+    fragments: Vec<(&'static str, &'a str)>,
+}
+
+fn items<'a>(frame: &Frame<'a>) -> Vec<Item<'a>> {
+    let (spoken, serial) = (frame.spoken, &frame.id);
+    let mut items = Vec::new();
+    let text = spoken.text.iter().map(|text| ("output_text", "text", &**text));
+    let refusal = spoken.refusal.iter().map(|text| ("refusal", "refusal", &**text));
+    let words: Vec<(&'static str, &str, &'a str)> = text.chain(refusal).collect();
+    if !words.is_empty() {
+        let message = |content: Vec<Value>| json!({"type": "message", "id": format!("{serial}_msg"), "role": "assistant", "content": content});
+        items.push(Item {
+            begun: message(Vec::new()),
+            whole: message(words.iter().map(|(kind, key, text)| json!({"type": kind, *key: text})).collect()),
+            fragments: words.iter().map(|(kind, _, text)| (*kind, *text)).collect(),
+        });
+    }
+    for (index, call) in spoken.calls.iter().enumerate() {
+        let said = |arguments: &str| {
+            json!({"type": "function_call", "id": format!("{serial}_{index}"), "call_id": id(call, index),
+                "name": call.name, "arguments": arguments})
+        };
+        items.push(Item {
+            begun: said(""),
+            whole: said(&call.arguments),
+            fragments: vec![("function_call_arguments", &*call.arguments)],
+        });
+    }
+    items
 }
 
 /// A reply in pieces: each item begins, comes in fragments and is said once more as a whole.
 pub(super) fn events(frame: &Frame<'_>) -> Vec<Bytes> {
     let mut events = vec![json!({"type": "response.created", "response": {"status": "in_progress"}})];
-    for (index, item) in items(frame).into_iter().enumerate() {
-        let event = |kind: &str, fields: Value| {
-            let mut event = Map::from_iter([("type".to_owned(), json!(format!("response.{kind}")))]);
-            event.insert("output_index".into(), index.into());
-            event.insert("item_id".into(), item["id"].clone());
-            event.extend(fields.as_object().cloned().unwrap_or_default());
-            Value::Object(event)
-        };
-        let mut begun = item.clone();
-        begun["status"] = json!("in_progress");
-        for (field, empty) in [("arguments", json!("")), ("content", json!([]))] {
-            if begun.get(field).is_some() {
-                begun[field] = empty;
-            }
-        }
-        events.push(event("output_item.added", json!({"item": begun})));
-        let fragments: Vec<(&str, &str)> = match item["arguments"].as_str() {
-            Some(arguments) => vec![("function_call_arguments", arguments)],
-            None => list(&item, "content")
-                .iter()
-                .filter_map(|part| match part["text"].as_str() {
-                    Some(text) => Some(("output_text", text)),
-                    None => Some(("refusal", part["refusal"].as_str()?)),
-                })
-                .collect(),
-        };
+    for (at, Item { begun, whole, fragments }) in items(frame).into_iter().enumerate() {
+        let item_id = whole.get("id").cloned();
+        events.push(json!({"type": "response.output_item.added", "output_index": at, "item": begun}));
         for (kind, text) in fragments {
-            events.extend(halves(text).map(|part| event(&format!("{kind}.delta"), json!({"delta": part}))));
+            let kind = format!("response.{kind}.delta");
+            events
+                .extend(halves(text).map(
+                    |part| json!({"type": kind, "output_index": at, "item_id": item_id, "delta": part}),
+                ));
         }
-        events.push(event("output_item.done", json!({"item": item.clone()})));
+        events.push(json!({"type": "response.output_item.done", "output_index": at, "item": whole}));
     }
-    let response = whole(frame);
-    let end = format!("response.{}", response["status"].as_str().unwrap_or("completed"));
-    events.push(json!({"type": end, "response": response}));
+    let end = cut_by(frame).map_or("response.completed", |_| "response.incomplete");
+    events.push(json!({"type": end, "response": whole(frame)}));
     events.iter().map(|event| line(&event.to_string())).collect()
 }
