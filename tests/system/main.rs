@@ -3,6 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 mod context;
+mod corpus;
+#[path = "../fuzz/properties/mod.rs"]
+#[expect(unreachable_pub, reason = "public for the fuzz targets, which are a workspace of their own")]
+#[expect(clippy::panic, reason = "a property that does not hold is told by a panic")]
+mod properties;
 
 use std::sync::Arc;
 use std::time::Duration;

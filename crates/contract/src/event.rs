@@ -28,7 +28,7 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repairs: Vec<HistoryRepair>,
         /// Whether somebody can answer its questions.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Attendance::is_unattended")]
         attendance: Attendance,
     },
     /// The model answered. The calls in it are the intent to run them.

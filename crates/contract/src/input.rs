@@ -17,6 +17,13 @@ pub enum Attendance {
     Attended,
 }
 
+impl Attendance {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(crate) const fn is_unattended(&self) -> bool {
+        matches!(self, Self::Unattended)
+    }
+}
+
 /// A question of the model that waits for the user's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {

@@ -17,6 +17,9 @@ const MASK: &str = "[redacted]";
 /// Shorter secrets are ignored: `on` or `1234` would black out half of an honest text.
 const SECRET_CHARS_MIN: usize = 6;
 
+/// Two are the rule; this bounds what a pattern that matches its own mask can do.
+const PASSES_MAX: usize = 8;
+
 /// Secrets that show by themselves. The groups `keep` and `after` stay around the mask.
 ///
 /// Word boundaries are those of ASCII, as `(?-u:\b)`: for the others a regex has to leave its fast
@@ -122,13 +125,24 @@ impl Redactor {
     /// The text without its secrets; borrowed when there are none.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut redacted = Cow::Borrowed(text);
+        // What stands against a secret may show its shape only once that one is masked.
+        for _ in 0..PASSES_MAX {
+            let Some(masked) = self.once(&redacted) else { break };
+            redacted = Cow::Owned(masked);
+        }
+        redacted
+    }
+
+    /// The text with everything masked that shows in it; none where that changes nothing.
+    fn once(&self, text: &str) -> Option<String> {
+        let mut redacted = Cow::Borrowed(text);
         for index in self.any.matches(text) {
             let Some(regex) = self.each.get(index) else { continue };
             if let Cow::Owned(masked) = regex.replace_all(&redacted, masked) {
                 redacted = Cow::Owned(masked);
             }
         }
-        redacted
+        (redacted != text).then(|| redacted.into_owned())
     }
 
     /// A failure without secrets in any of its texts, the operator's cause included.

@@ -7,6 +7,9 @@
 
 #[cfg(feature = "openai")]
 mod assembler;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "openai")]
 mod openai;
 #[cfg(feature = "openai")]

@@ -32,7 +32,7 @@ use transport::{PlainAnswer, ProviderError};
 mod api;
 mod builder;
 mod endpoint;
-mod failed_generation;
+pub(crate) mod failed_generation;
 mod failure;
 mod rejected_tool;
 mod transport;

@@ -35,14 +35,15 @@ pub fn retry_after(
     Some(until.duration_since(from).unwrap_or(Duration::ZERO))
 }
 
-/// `1*DIGIT ["." 1*DIGIT]`: the standard parser would also take `+5`, `inf` and `1e9`.
+/// `1*DIGIT ["." 1*DIGIT]`, to the nanosecond: a float would take `inf` and `1e9`, and round.
 fn milliseconds(value: &str) -> Option<Duration> {
-    let legal = match value.split_once('.') {
-        Some((whole, part)) => is_digits(whole) && is_digits(part),
-        None => is_digits(value),
-    };
-    let ms: f64 = value.parse().ok().filter(|_| legal)?;
-    Some(Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(Duration::MAX))
+    let (whole, part) = value.split_once('.').unwrap_or((value, "0"));
+    if !is_digits(whole) || !is_digits(part) {
+        return None;
+    }
+    let whole = whole.parse().map_or(Duration::MAX, Duration::from_millis);
+    let nanoseconds = format!("{part:0<6.6}").parse().map_or(Duration::ZERO, Duration::from_nanos);
+    Some(whole.saturating_add(nanoseconds))
 }
 
 fn is_digits(value: &str) -> bool {

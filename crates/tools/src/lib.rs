@@ -18,6 +18,9 @@ mod command;
 mod config;
 mod environment;
 mod excerpt;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod template;
 

@@ -9,6 +9,7 @@
 
 mod check;
 mod counterparts;
+mod fuzz;
 mod program;
 mod tidy;
 
@@ -27,8 +28,12 @@ Commands:
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
          measure agents on this runtime against a loop written by hand
+  bench window [TURNS]
+         measure one run of very many turns in a window of 32 768 tokens
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
+  fuzz [--seconds N] [TARGET]
+         try inputs that nobody thought of, for a minute each; needs a nightly compiler and cargo-fuzz
   simulate [--seeds N] [--from S] [--verbose]
          run whole runtimes through seeded faults and check what happened
 ";
@@ -42,6 +47,7 @@ fn main() -> ExitCode {
         ["cases"] => tidy::write_cases(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
+        ["fuzz", words @ ..] => fuzz::run(words),
         [program @ ("bench" | "simulate" | "soak"), words @ ..] => program::run(program, words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -105,6 +105,14 @@ fn secrets_of_the_configuration_are_masked_wherever_they_are() {
 }
 
 #[test]
+fn what_stood_against_a_masked_secret_is_masked_too() {
+    let redactor = Redactor::new(["plain-enough".to_owned()], &[]).unwrap();
+    let redacted = redactor.text("plain-enoughAKIAABCDEFGHIJKLMNOP").into_owned();
+    assert_eq!(redacted, "[redacted][redacted]");
+    assert_eq!(redactor.text(&redacted), redacted, "a second time changes nothing");
+}
+
+#[test]
 fn patterns_of_the_operator_are_masked_and_may_keep_a_part() {
     let patterns = [r"(?<keep>CUST-)\d+".to_owned(), r"\binternal\.\w+\b".to_owned()];
     let redactor = Redactor::new([], &patterns).unwrap();

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::wire::{Arguments, CallPart, Choice, Packet, Part, WireError};
 
 /// The call that the model meant, if the failure is of this kind and names a tool.
-pub(super) fn call(error: &WireError) -> Option<Packet> {
+pub(crate) fn call(error: &WireError) -> Option<Packet> {
     if error.code.as_deref() != Some("tool_use_failed") {
         return None;
     }

@@ -68,6 +68,14 @@ fn rt_07_milliseconds_come_first() {
 }
 
 #[test]
+fn milliseconds_are_exact_however_many_they_are() {
+    let wait = |ms: &str| retry_after(Some(ms), None, None, now());
+    assert_eq!(wait("555555555555"), Some(Duration::from_millis(555_555_555_555)));
+    assert_eq!(wait("0.0000019"), Some(Duration::from_nanos(1)));
+    assert_eq!(wait("99999999999999999999.9"), Some(Duration::MAX));
+}
+
+#[test]
 fn milliseconds_that_are_none_leave_the_word_to_the_seconds() {
     for value in ["", "-1", "+1", "nan", "inf", "1.", ".5", "1e3"] {
         let wait = retry_after(Some(value), Some("9"), None, now());

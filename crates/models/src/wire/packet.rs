@@ -99,8 +99,8 @@ pub(super) fn usage(fields: &mut Fields<'_>, names: [&str; 2]) -> Option<Usage> 
     let mut usage = fields.object("usage")?;
     let [prompt, completion] = names.map(|name| usage.count(name));
     prompt.or(completion)?;
-    let cached =
-        fields.object("prompt_tokens_details").and_then(|mut details| details.count("cached_tokens"));
+    let details = format!("{}_details", names[0]);
+    let cached = usage.object(&details).and_then(|mut details| details.count("cached_tokens"));
     Some(Usage {
         prompt: Tokens(prompt.unwrap_or(0)),
         completion: Tokens(completion.unwrap_or(0)),

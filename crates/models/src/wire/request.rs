@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 
 use dauntless_contract::{AnswerSchema, Json, Message, ModelRequest, ToolCall, ToolSpec};
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -146,13 +147,17 @@ struct Messages<'a> {
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.history.len()))?;
-        for message in self.history {
+        let mut list = serializer.serialize_seq(None)?;
+        let mut messages = self.history.iter().peekable();
+        while let Some(message) = messages.next() {
             match message {
                 Message::System { text } => {
                     list.serialize_element(&Plain { role: "system", content: text })?
                 }
-                Message::User { text } => list.serialize_element(&Plain { role: "user", content: text })?,
+                Message::User { text } => {
+                    let content = &together(text, &mut messages);
+                    list.serialize_element(&Plain { role: "user", content })?;
+                }
                 Message::Assistant { text, calls, extra } => {
                     let extra = Extra::read(extra.as_ref(), &self.profile.send_back);
                     let profile = self.profile;
@@ -166,6 +171,18 @@ impl Serialize for Messages<'_> {
         }
         list.end()
     }
+}
+
+/// A text of the user with those that follow at once: some providers refuse two in a row.
+fn together<'a>(first: &'a str, rest: &mut Peekable<impl Iterator<Item = &'a Message>>) -> Cow<'a, str> {
+    let mut whole = Cow::Borrowed(first);
+    while let Some(Message::User { text }) = rest.peek() {
+        let whole = whole.to_mut();
+        whole.push_str("\n\n");
+        whole.push_str(text);
+        rest.next();
+    }
+    whole
 }
 
 #[derive(Serialize)]

@@ -81,18 +81,18 @@ fn a_conversation_is_written_as_providers_want_it() {
 }
 
 #[test]
-fn without_tools_there_is_no_list_of_them() {
-    let request = request(History::open(&"".into(), &"hi".into()), Vec::new());
-    expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#]]
-        .assert_eq(&body(&request, false, &Map::new()));
+fn texts_of_the_user_that_follow_each_other_are_one_message() {
+    let mut history = History::open(&"".into(), &"hi".into());
+    history.user("Say more.".into());
+    history.answer("More.".into(), None);
+    history.user("And now?".into());
+    expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi\n\nSay more."},{"role":"assistant","content":"More."},{"role":"user","content":"And now?"}],"stream":false}"#]].assert_eq(&body(&request(history, Vec::new()), false, &Map::new()));
 }
 
 #[test]
-fn an_answer_of_a_shape_is_asked_for_by_its_schema() {
-    let answer = AnswerSchema { name: "time".into(), schema: Arc::new(json!({"type": "object"})) };
+fn without_tools_there_is_no_list_of_them() {
     let request = request(History::open(&"".into(), &"hi".into()), Vec::new());
-    let request = ModelRequest { answer: Some(Arc::new(answer)), ..request };
-    expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"response_format":{"json_schema":{"name":"time","schema":{"type":"object"},"strict":false},"type":"json_schema"},"stream":false}"#]]
+    expect![[r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#]]
         .assert_eq(&body(&request, false, &Map::new()));
 }
 

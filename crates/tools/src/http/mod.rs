@@ -8,7 +8,7 @@ mod address;
 mod answer;
 mod body;
 mod config;
-mod retry_after;
+pub(crate) mod retry_after;
 mod status;
 mod url;
 

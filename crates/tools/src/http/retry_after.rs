@@ -10,7 +10,7 @@ use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 /// The wait from `retry-after-ms`, else from `Retry-After`; a date is relative to the answer's own.
 ///
 /// A date in the past is a wait of zero; more seconds than fit is the longest wait there is.
-pub(super) fn parse(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn parse(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     text("retry-after-ms".parse().ok()?).and_then(milliseconds).or_else(|| {
         let value = text(RETRY_AFTER)?;
@@ -22,13 +22,15 @@ pub(super) fn parse(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     })
 }
 
+/// Whole milliseconds and decimals, to the nanosecond; a float would round.
 fn milliseconds(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     if !is_digits(whole) || !is_digits(fraction) {
         return None;
     }
-    let ms: f64 = text.parse().ok()?;
-    Some(Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(Duration::MAX))
+    let whole = whole.parse().map_or(Duration::MAX, Duration::from_millis);
+    let nanoseconds = format!("{fraction:0<6.6}").parse().map_or(Duration::ZERO, Duration::from_nanos);
+    Some(whole.saturating_add(nanoseconds))
 }
 
 fn seconds(text: &str) -> Option<Duration> {

@@ -377,6 +377,8 @@ fn a_wait_is_read_exactly_as_the_standard_writes_it() {
     assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT"), own_clock]), seconds(7));
     let both = |ms| wait(&[("retry-after-ms", ms), ("retry-after", "9")]);
     assert_eq!(both("1500.5"), Some(Duration::from_micros(1_500_500)));
+    assert_eq!(both("555555555555"), Some(Duration::from_millis(555_555_555_555)));
+    assert_eq!(both("99999999999999999999.9"), Some(Duration::MAX));
     for ms in ["-1", "inf", "NaN", "1e3", ".", ""] {
         assert_eq!(both(ms), seconds(9), "{ms}");
     }

@@ -77,7 +77,7 @@ fn without_a_window_nothing_is_left_out() {
 
 #[test]
 fn old_observations_are_shortened_first_and_can_be_read_again() {
-    let mut scene = Scene::windowed(8000);
+    let mut scene = Scene::windowed(9000);
     scene.rounds(7, 4000);
     assert_eq!(scene.count("trim Shortened"), 1);
     let texts = scene.texts();

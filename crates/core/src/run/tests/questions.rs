@@ -135,8 +135,8 @@ fn a_terminal_sibling_drops_the_question() {
 fn a_question_beyond_the_call_limit_is_not_asked() {
     let limits = RunLimits { tool_calls: 1, ..RunLimits::default() };
     let mut scene = Scene::with(limits, PanicPolicy::Observe);
-    scene.asks(&[COLOUR, COLOUR]).says("Best.");
-    assert!(!scene.seen.iter().any(|line| line.starts_with("question")));
+    scene.asks(&[COLOUR, ("ask_user", r#"{"question":"Which size?"}"#)]);
+    assert_eq!(scene.seen.iter().filter(|line| line.starts_with("question")).count(), 1);
 }
 
 #[test]
