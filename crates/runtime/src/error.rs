@@ -44,8 +44,7 @@ pub enum BuildError {
 }
 
 fn reasons(problems: &[Quarantined]) -> String {
-    let reasons: Vec<String> =
-        problems.iter().map(|problem| format!("tool `{}`: {}", problem.name, problem.reason)).collect();
+    let reasons: Vec<&str> = problems.iter().map(|problem| problem.reason.as_str()).collect();
     reasons.join("; ")
 }
 

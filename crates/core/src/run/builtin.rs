@@ -56,7 +56,7 @@ pub fn toolbox(agent: &AgentSpec, own: Vec<Arc<ToolSpec>>) -> (Toolbox, Vec<Quar
     quarantined.extend(taken.into_iter().map(|spec| Quarantined {
         name: Arc::clone(&spec.name),
         reason: format!(
-            "`{0}` is a built-in tool that this agent has switched on: give your own tool another name, or \
+            "tool `{0}` is a built-in one that this agent has switched on: give your own tool another name, or \
              switch the built-in `{0}` off",
             spec.name
         ),

@@ -44,7 +44,7 @@ struct Entry {
 pub struct Quarantined {
     /// The name it was declared with.
     pub name: Arc<str>,
-    /// A sentence for the operator: what is wrong and how to put it right.
+    /// A sentence for the operator: which tool, what is wrong, and how to put it right.
     pub reason: String,
 }
 

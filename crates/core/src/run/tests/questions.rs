@@ -147,7 +147,7 @@ fn a_tool_of_the_same_name_is_kept_only_where_the_built_in_is_off() {
     assert!(bad.is_empty() && offered.get("ask_user").unwrap().description.starts_with("Does"));
     let (offered, bad) = toolbox(&AGENT, own());
     assert!(offered.get("ask_user").unwrap().description.starts_with("Ask the user"));
-    expect!["`ask_user` is a built-in tool that this agent has switched on: give your own tool another name, or switch the built-in `ask_user` off"]
+    expect!["tool `ask_user` is a built-in one that this agent has switched on: give your own tool another name, or switch the built-in `ask_user` off"]
         .assert_eq(&bad[0].reason);
 }
 
