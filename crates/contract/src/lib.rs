@@ -17,6 +17,7 @@ mod limits;
 mod model;
 mod outcome;
 mod progress;
+mod shared_journal;
 mod status;
 mod tool;
 mod unit;
@@ -27,7 +28,10 @@ pub use event::{CallRecord, CallVerdict, RunEvent, RunTimer};
 pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
 pub use history::{History, Message, Observation, Round};
 pub use id::{CallKey, RunId};
-pub use journal::{AppendError, CreateError, Fence, Journal, NewRun, ReadError, Recorded, Seq};
+pub use journal::{
+    AppendError, CreateError, EventProblem, Fence, Journal, NewRun, ReadError, Recorded, Release, Seq,
+    TooLarge,
+};
 pub use json::{Json, NotJson};
 pub use limits::{LimitKind, RunLimits};
 pub use model::{
@@ -36,6 +40,10 @@ pub use model::{
 };
 pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy};
+pub use shared_journal::{
+    BlobHash, Claim, ClaimFilter, JournalError, LateResult, Letter, ListQuery, RunCounts, RunMeta, RunState,
+    SharedJournal, Snapshot, WorkerInfo,
+};
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, PastFailure, ServiceState, ToolChange, ToolEvent,
     ToolStatus,

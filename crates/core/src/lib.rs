@@ -6,6 +6,7 @@
 
 mod arguments;
 mod excerpt;
+pub mod lease;
 pub mod loop_guard;
 mod names;
 pub mod observation;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use dauntless_contract::{
     CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
-    Progress, Recorded, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput,
-    ToolSpec,
+    Progress, Recorded, Release, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
+    ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
@@ -259,7 +259,7 @@ impl RunShell {
         let Some(Appender { journal, fence, head }) = &mut self.journal else { return Ok(()) };
         let recorded = Recorded { at: now, event: event.clone() };
         if *head == 0 {
-            let run = NewRun { fence: *fence, first: recorded };
+            let run = NewRun::new(*fence, recorded);
             journal.create(run).await.map_err(|error| error.to_string())?;
             *head = 1;
             return Ok(());
@@ -391,8 +391,9 @@ impl RunShell {
         let Some(outcome) = self.machine.outcome() else { return Ok(()) };
         let Some(waiting) = self.outcome.take() else { return Ok(()) };
         telemetry::record_outcome(&self.span, outcome);
+        let ended = Release::Ended { reason: outcome.reason.to_string().into() };
         if let Some(Appender { journal, fence, head: _ }) = &self.journal
-            && let Err(error) = journal.release(fence).await
+            && let Err(error) = journal.release(fence, ended).await
         {
             tracing::warn!(run = %outcome.run, %error, "the journal did not take the end of the run");
         }
