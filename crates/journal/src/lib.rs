@@ -1,21 +1,26 @@
 //! Stores for the journal of runs.
 //!
-//! [`Memory`] keeps runs while the process lives, `Sqlite` in a file for all workers of one
-//! machine. Both pass one suite of tests.
+//! [`Memory`] keeps runs while the process lives, [`Sqlite`] in a file for all workers of one
+//! machine, [`Postgres`] in a database for the workers of many. All three pass one suite of tests.
 //! Each checks the fence and the expected place of every write; none decides what a run does.
 
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod refusal;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod stored;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod trouble;
 
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresConfig};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{OpenError, Sqlite};
 
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 use trouble::Trouble;
 
 /// Claims of a run without progress, after which it is put in quarantine.

@@ -4,6 +4,11 @@
 //! is read. An event is read back before it is stored, so that none is written that this program
 //! could not use. What is unknown or newer is refused by name, never skipped.
 
+#![cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    expect(dead_code, reason = "a store in memory keeps events as they are")
+)]
+
 use std::sync::OnceLock;
 
 use dauntless_contract::{

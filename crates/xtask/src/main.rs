@@ -26,6 +26,8 @@ Commands:
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
          measure agents on this runtime against a loop written by hand
+  bench journal [--seconds N] [--rounds N] [--dir PATH] [--postgres URL]
+         measure the stores against a file that is appended to and synced
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
   simulate [--seeds N] [--from S] [--verbose]
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["statements"] => tidy::write_statements(),
         ["counterparts"] => counterparts::run(None),
+        ["bench", "journal", words @ ..] => program::run_journal_bench(words),
         ["counterparts", name] => counterparts::run(Some(name)),
         [program @ ("bench" | "simulate" | "soak"), words @ ..] => program::run(program, words),
         ["help" | "--help" | "-h"] => {

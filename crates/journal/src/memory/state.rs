@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dauntless_contract::{
-    AppendError, BlobHash, CallKey, CallRecord, ClaimFilter, EventProblem, Fence, Letter, Recorded, Release,
-    RunId, RunMeta, RunState, Seq, Snapshot, Timestamp,
+    AppendError, BlobHash, CallKey, CallRecord, ClaimFilter, Fence, Letter, Recorded, Release, RunId,
+    RunMeta, RunState, Seq, Snapshot, Timestamp,
 };
+
+use crate::refusal::{Standing, refusal};
 
 /// Snapshots that are kept of one run.
 const SNAPSHOTS_KEPT: usize = 2;
@@ -52,12 +54,13 @@ impl Run {
         self.events.last().map_or(Timestamp::ZERO, |event| event.at)
     }
 
+    fn standing(&self) -> Standing {
+        Standing { head: self.head(), epoch: self.epoch, token: self.token, last_at: self.last_at() }
+    }
+
     /// Whether this fence may write.
     pub(super) fn admits(&self, fence: &Fence) -> Result<(), AppendError> {
-        if self.epoch == fence.epoch && self.token == Some(fence.token) {
-            return Ok(());
-        }
-        Err(AppendError::Fenced { run: fence.run, owner_epoch: self.epoch })
+        refusal(Some(self.standing()), fence, self.head(), None)
     }
 
     pub(super) fn append(
@@ -67,15 +70,9 @@ impl Run {
         events: Vec<Recorded>,
         taken: &[Arc<str>],
     ) -> Result<Seq, AppendError> {
-        self.admits(fence)?;
-        let head = self.head();
-        if head != expected {
-            return Err(AppendError::Conflict { run: fence.run, head, expected });
-        }
-        let Some(first) = events.first() else { return Ok(head) };
-        if first.at < self.last_at() {
-            let problem = EventProblem::Earlier(self.last_at().since(first.at));
-            return Err(AppendError::Invalid { index: 0, problem });
+        refusal(Some(self.standing()), fence, expected, events.first().map(|first| first.at))?;
+        if events.is_empty() {
+            return Ok(expected);
         }
         self.events.extend(events);
         self.attempts = 0;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use dauntless_contract::{
-    AppendError, BlobHash, CreateError, EventProblem, Fence, NewRun, ReadError, Recorded, Release, RunId,
-    Seq, Snapshot, Timestamp,
+    AppendError, BlobHash, CreateError, Fence, NewRun, ReadError, Recorded, Release, RunId, Seq, Snapshot,
+    Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::value::{DRIVEN, ENDED, Id, PAUSED, READY, int, now, uint};
+use crate::refusal::{Standing, refusal};
 use crate::stored::{PAGE_BYTES_MAX, StoredEvent, decode, hash_of};
 
 /// Snapshots that are kept of one run.
@@ -134,29 +135,18 @@ fn check(
     expected: Seq,
     first_at: Option<Timestamp>,
 ) -> Result<std::result::Result<(), AppendError>> {
-    let run = fence.run;
-    let found = db
+    let standing = db
         .prepare_cached("SELECT head, epoch, token, last_at FROM run WHERE id = ?1")?
-        .query_row([Id(run)], |row| {
-            let token: Option<[u8; 16]> = row.get(2)?;
-            Ok((uint(row.get(0)?), uint(row.get(1)?), token, Timestamp::from_micros(uint(row.get(3)?))))
+        .query_row([Id(fence.run)], |row| {
+            Ok(Standing {
+                head: uint(row.get(0)?),
+                epoch: uint(row.get(1)?),
+                token: row.get::<_, Option<[u8; 16]>>(2)?.map(u128::from_be_bytes),
+                last_at: Timestamp::from_micros(uint(row.get(3)?)),
+            })
         })
         .optional()?;
-    let Some((head, owner_epoch, token, last_at)) = found else {
-        return Ok(Err(AppendError::NoSuchRun(run)));
-    };
-    if owner_epoch != fence.epoch || token != Some(fence.token.to_be_bytes()) {
-        return Ok(Err(AppendError::Fenced { run, owner_epoch }));
-    }
-    if head != expected {
-        return Ok(Err(AppendError::Conflict { run, head, expected }));
-    }
-    Ok(match first_at {
-        Some(at) if at < last_at => {
-            Err(AppendError::Invalid { index: 0, problem: EventProblem::Earlier(last_at.since(at)) })
-        }
-        _ => Ok(()),
-    })
+    Ok(refusal(standing, fence, expected, first_at))
 }
 
 pub(super) fn read(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dauntless_contract::{AppendError, NewRun};
-use dauntless_journal::Sqlite;
+use dauntless_journal::{Postgres, PostgresConfig, Sqlite};
 
 use crate::cast::{Store, event, fence, noise, worker};
 
@@ -80,6 +80,7 @@ impl Drop for Process {
 async fn open(address: &str) -> Store {
     match address.split_once(':') {
         Some(("sqlite", path)) => Arc::new(Sqlite::open(path).unwrap()),
+        Some(("postgres", url)) => Arc::new(Postgres::connect(PostgresConfig::new(url)).await.unwrap()),
         other => panic!("no such store: {other:?}"),
     }
 }

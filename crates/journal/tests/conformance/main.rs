@@ -14,10 +14,12 @@
 mod cast;
 mod child;
 mod claims;
+mod cluster;
 mod crash;
 mod facts;
 mod keeping;
 mod rig;
+mod server;
 mod sqlite;
 
 /// Makes a test of each statement for one store.
@@ -40,6 +42,7 @@ macro_rules! on_every_store {
     ($($statements:tt)*) => {
         on! { memory: $($statements)* }
         on! { sqlite_file: $($statements)* }
+        on! { postgres: $($statements)* }
     };
 }
 
@@ -47,6 +50,7 @@ macro_rules! on_durable_stores {
     ($($statements:tt)*) => {
         mod durable {
             on! { sqlite_file: $($statements)* }
+            on! { postgres: $($statements)* }
         }
     };
 }
