@@ -265,6 +265,9 @@ pub trait SharedJournal: Journal {
 
     /// Takes over at most `want` runs that wait or whose worker died, the longest waiting first. A
     /// run that was claimed five times without getting on is put in quarantine instead.
+    ///
+    /// Not cancel safe: a claim that is dropped before its end may own runs that nobody drives until
+    /// the worker ends. Await it in a task that is not stopped.
     fn claim(&self, want: usize, filter: ClaimFilter) -> BoxFuture<'_, Result<Vec<Claim>, JournalError>>;
 
     /// Appends like [`Journal::append`] and marks the letters that the events take in, all or none.

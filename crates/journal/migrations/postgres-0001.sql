@@ -26,6 +26,7 @@ CREATE TABLE run (
     token uuid,
     owner uuid,
     owner_name text,
+    claim_id uuid,
     attempts integer NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 CREATE INDEX run_ready ON run (ready_at) WHERE state = 0;

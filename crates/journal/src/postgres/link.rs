@@ -10,6 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::time::Instant;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Connection, Row, Socket, Statement};
@@ -25,6 +26,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(25);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long sent bytes may lie unacknowledged before the connection counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// How long a statement is repeated while its end is not known.
+const REPEAT_MAX: Duration = Duration::from_secs(30);
+pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) type TlsStream = <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream;
 
@@ -126,6 +131,13 @@ async fn answered<T>(asked: impl Future<Output = Result<T, tokio_postgres::Error
     }
 }
 
+/// What a statement gave.
+pub(super) struct Answer {
+    pub(super) rows: Vec<Row>,
+    /// Whether an earlier try had an unknown end.
+    pub(super) repeated: bool,
+}
+
 /// One connection, made when it is first needed and again after it broke.
 pub(super) struct Link {
     connector: Connector,
@@ -161,8 +173,38 @@ impl Link {
         }
     }
 
-    /// Carries out one statement.
+    /// Carries out a statement that may be repeated, and repeats it while its end is not known.
     pub(super) async fn query(
+        &self,
+        statement: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, LinkError> {
+        self.query_again(statement, values).await.map(|answer| answer.rows)
+    }
+
+    /// The same, for whoever must know whether an earlier try may have done it.
+    pub(super) async fn query_again(
+        &self,
+        statement: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Answer, LinkError> {
+        let give_up_at = Instant::now() + REPEAT_MAX;
+        let mut repeated = false;
+        loop {
+            match self.query_once(statement, values).await {
+                Ok(rows) => return Ok(Answer { rows, repeated }),
+                Err(error) if error.is_deadlock() && Instant::now() < give_up_at => {}
+                Err(error) if error.is_ambiguous() && Instant::now() < give_up_at => {
+                    tokio::time::sleep(REPEAT_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+            repeated = true;
+        }
+    }
+
+    /// Carries out one statement, once.
+    pub(super) async fn query_once(
         &self,
         statement: &'static str,
         values: &[&(dyn ToSql + Sync)],

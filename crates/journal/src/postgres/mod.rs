@@ -11,7 +11,7 @@ mod workers;
 mod writer;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
@@ -81,6 +81,14 @@ struct Worker {
     incarnation: Uuid,
     name: Arc<str>,
     listener: AbortHandle,
+    /// Claims whose answer was lost with a connection.
+    unanswered: Arc<Mutex<Vec<Uuid>>>,
+}
+
+impl Worker {
+    fn unanswered(&self) -> MutexGuard<'_, Vec<Uuid>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Postgres {
@@ -130,7 +138,7 @@ impl Postgres {
         let incarnation = Uuid::new_v4();
         workers::register(&self.control, incarnation, &info).await?;
         let listener = wakes::listen(self.connector.clone(), Arc::clone(&self.woken));
-        let worker = Worker { incarnation, name: info.name, listener };
+        let worker = Worker { incarnation, name: info.name, listener, unanswered: Arc::default() };
         let before = self.worker.lock().unwrap_or_else(PoisonError::into_inner).replace(worker);
         if let Some(before) = before {
             before.listener.abort();

@@ -30,7 +30,7 @@ const CREATE: &str = "
     u AS (INSERT INTO blob_of_run (run, hash) SELECT id, $5 FROM r WHERE $5::bytea IS NOT NULL)
     SELECT id, CASE WHEN owner IS NULL THEN pg_notify('dauntless_run', '') END::text FROM r";
 
-const KNOWN: &str = "SELECT id FROM run WHERE id = $1 OR client_key = $2";
+const KNOWN: &str = "SELECT id, epoch, token FROM run WHERE id = $1 OR client_key = $2";
 
 /// The worker that has registered, by its incarnation, becomes the owner.
 pub(super) async fn create(
@@ -43,7 +43,7 @@ pub(super) async fn create(
     let config = config.as_deref().map(|bytes| (hash_of(bytes), bytes));
     let hash = config.as_ref().map(|(hash, _)| &hash.0[..]);
     let created = link
-        .query(
+        .query_again(
             CREATE,
             &[
                 &uuid(fence.run),
@@ -63,16 +63,23 @@ pub(super) async fn create(
         )
         .await
         .map_err(Trouble::from)?;
-    if !created.is_empty() {
+    if !created.rows.is_empty() {
         return Ok(());
     }
     let known =
         link.query(KNOWN, &[&uuid(fence.run), &client_key.as_deref()]).await.map_err(Trouble::from)?;
-    let exists = known.first().and_then(|row| row.try_get::<_, Uuid>(0).ok());
-    Err(match exists {
-        Some(run) => CreateError::Exists(run_of(run)),
-        None => CreateError::Unavailable("the run was dropped while it was created; try again".into()),
-    })
+    let known: Option<(Uuid, i64, Option<Uuid>)> = known
+        .first()
+        .and_then(|row| Some((row.try_get(0).ok()?, row.try_get(1).ok()?, row.try_get(2).ok()?)));
+    match known {
+        Some((_, epoch, Some(token)))
+            if created.repeated && (uint(epoch), token.as_u128()) == (fence.epoch, fence.token) =>
+        {
+            Ok(())
+        }
+        Some((run, ..)) => Err(CreateError::Exists(run_of(run))),
+        None => Err(CreateError::Unavailable("the run was dropped while it was created; try again".into())),
+    }
 }
 
 const READ: &str = "
@@ -130,7 +137,7 @@ pub(super) async fn release(link: &Link, fence: &Fence, next: &Release) -> Resul
         Release::Ended { reason } => (4, Some(reason), 0),
     };
     let released = link
-        .query(
+        .query_again(
             RELEASE,
             &[
                 &uuid(fence.run),
@@ -144,7 +151,14 @@ pub(super) async fn release(link: &Link, fence: &Fence, next: &Release) -> Resul
         )
         .await
         .map_err(Trouble::from)?;
-    if released.is_empty() { Err(fenced(link, fence).await?) } else { Ok(()) }
+    if !released.rows.is_empty() {
+        return Ok(());
+    }
+    match fenced(link, fence).await? {
+        // Nobody has claimed it since: the earlier try has let go of it.
+        AppendError::Fenced { owner_epoch, .. } if released.repeated && owner_epoch == fence.epoch => Ok(()),
+        refused => Err(refused),
+    }
 }
 
 const EPOCH: &str = "SELECT epoch FROM run WHERE id = $1";

@@ -61,7 +61,7 @@ const QUARANTINE: &str = "
 
 const CLAIM: &str = "
     UPDATE run SET state = 1, owner = $1, owner_name = $2, epoch = epoch + 1, token = gen_random_uuid(),
-                   attempts = attempts + 1
+                   attempts = attempts + 1, claim_id = $6
     WHERE id IN (
         SELECT id FROM run WHERE state = 0 AND ready_at <= clock_timestamp() AND attempts < $5
             AND ($3::text[] IS NULL OR code_version = ANY ($3))
@@ -82,12 +82,41 @@ pub(super) async fn claim(
     link.query(SWEEP, &[]).await.map_err(Trouble::from)?;
     link.query(BURY, &[]).await.map_err(Trouble::from)?;
     link.query(QUARANTINE, &[&quarantine_reason(CLAIMS_MAX), &claims_max]).await.map_err(Trouble::from)?;
-    let rows = link
-        .query(CLAIM, &[&me.incarnation, &&*me.name, &versions(filter), &int(want as u64), &claims_max])
-        .await
-        .map_err(Trouble::from)?;
+    let claim_id = Uuid::new_v4();
+    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&me.incarnation, &&*me.name, &versions(filter), &int(want as u64), &claims_max, &claim_id];
+    let mut rows = answers_to(link, me).await?;
+    if rows.len() < want {
+        match link.query_once(CLAIM, &values).await {
+            Ok(claimed) => rows.extend(claimed),
+            Err(error) => {
+                if error.is_ambiguous() {
+                    me.unanswered().push(claim_id);
+                }
+                if rows.is_empty() {
+                    return Err(Trouble::from(error).into());
+                }
+            }
+        }
+    }
     let claims: Result<_, _> = rows.iter().map(claimed).collect();
     claims.map_err(|error| Trouble::from(LinkError::Said(error)).into())
+}
+
+const CLAIMED: &str = "
+    SELECT id, epoch, token, head, attempts, last_at,
+           (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint, code_version, config
+    FROM run WHERE owner = $1 AND claim_id = $2";
+
+/// What earlier claims got whose answers were lost: without this, runs would wait for a worker that
+/// does not know that they are its own.
+async fn answers_to(link: &Link, me: &super::Worker) -> Result<Vec<Row>, Trouble> {
+    let Some(claim_id) = me.unanswered().pop() else { return Ok(Vec::new()) };
+    let found = link.query(CLAIMED, &[&me.incarnation, &claim_id]).await;
+    if found.is_err() {
+        me.unanswered().push(claim_id);
+    }
+    Ok(found?)
 }
 
 fn claimed(row: &Row) -> Result<Claim, tokio_postgres::Error> {

@@ -15,7 +15,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::link::{Link, LinkError};
+use super::link::{Link, LinkError, REPEAT_PAUSE};
 use super::value::{int, run_of, uint, uuid};
 use crate::Trouble;
 use crate::refusal::{Standing, refusal};
@@ -26,7 +26,6 @@ const BATCH_APPENDS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// How long the writer tries to find out what became of a batch.
 const RESOLVE_MAX: Duration = Duration::from_secs(60);
-const RESOLVE_PAUSE: Duration = Duration::from_millis(200);
 
 const APPEND: &str = "
     WITH i AS (
@@ -134,7 +133,7 @@ async fn write(link: &Link, mut batch: BTreeMap<Uuid, Append>) {
             Ok(()) => return,
             Err(error) if error.is_deadlock() && Instant::now() < give_up_at => {}
             Err(error) if error.is_ambiguous() && Instant::now() < give_up_at => {
-                tokio::time::sleep(RESOLVE_PAUSE).await;
+                tokio::time::sleep(REPEAT_PAUSE).await;
             }
             Err(error) => return fail(batch, error),
         }
@@ -169,7 +168,7 @@ async fn attempt(link: &Link, batch: &mut BTreeMap<Uuid, Append>, again: bool) -
     }
     let runs: Vec<Uuid> = batch.keys().copied().collect();
     let mut standings = BTreeMap::new();
-    for row in link.query(STANDING, &[&runs]).await? {
+    for row in link.query_once(STANDING, &[&runs]).await? {
         let (run, standing) = standing(&row).map_err(LinkError::Said)?;
         standings.insert(run, standing);
     }
@@ -209,7 +208,7 @@ async fn settle_made(link: &Link, batch: &mut BTreeMap<Uuid, Append>) -> Result<
         seqs.push(int(append.expected + 1));
         ids.push(append.id);
     }
-    let made = link.query(MADE, &[&runs, &seqs, &ids]).await?;
+    let made = link.query_once(MADE, &[&runs, &seqs, &ids]).await?;
     settle(batch, &made);
     Ok(())
 }
@@ -260,7 +259,7 @@ async fn send(link: &Link, batch: &BTreeMap<Uuid, Append>) -> Result<Vec<Row>, L
         letter_runs,
         letter_ids,
     ];
-    link.query(APPEND, &values).await
+    link.query_once(APPEND, &values).await
 }
 
 impl<'a> Columns<'a> {

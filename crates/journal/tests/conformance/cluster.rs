@@ -19,6 +19,7 @@ const IDLE_CHECKS: u32 = 5;
 /// A running server that the value's owner ends.
 pub(crate) struct Server {
     dir: PathBuf,
+    settings: Vec<String>,
     child: Child,
 }
 
@@ -26,15 +27,24 @@ impl Server {
     /// Makes a cluster in a new directory and starts it.
     pub(crate) fn new(dir: &Path) -> Self {
         std::fs::create_dir_all(dir).unwrap();
+        Self::with(dir, &[])
+    }
+
+    /// Makes a cluster in a directory that may have files for it, and starts it.
+    pub(crate) fn with(dir: &Path, settings: &[&str]) -> Self {
         let user = server_user();
+        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
         if let Some((uid, gid)) = user {
-            chown(dir, Some(uid), Some(gid)).unwrap();
+            for path in files.chain([dir.to_owned()]) {
+                chown(path, Some(uid), Some(gid)).unwrap();
+            }
         }
         let mut command = program("initdb", user);
         command.args(["-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "-D"]).arg(dir.join("data"));
         let made = command.output().unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let mut server = Self { dir: dir.to_owned(), child: start(dir, user) };
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let mut server = Self { dir: dir.to_owned(), child: start(dir, &settings), settings };
         server.wait_until_ready();
         server
     }
@@ -51,7 +61,7 @@ impl Server {
     /// Ends it as a power cut would, but for the machine, and starts it again.
     pub(crate) fn crash_and_restart(&mut self) {
         self.end("-QUIT");
-        self.child = start(&self.dir, server_user());
+        self.child = start(&self.dir, &self.settings);
         self.wait_until_ready();
     }
 
@@ -106,14 +116,15 @@ fn program(name: &str, user: Option<(u32, u32)>) -> Command {
     command
 }
 
-fn start(dir: &Path, user: Option<(u32, u32)>) -> Child {
+fn start(dir: &Path, settings: &[String]) -> Child {
     let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
-    program("postgres", user)
+    program("postgres", server_user())
         .arg("-D")
         .arg(dir.join("data"))
         .arg("-k")
         .arg(dir)
         .args(["-c", "listen_addresses=", "-c", "max_connections=200", "-c", "shared_buffers=64MB"])
+        .args(settings.iter().flat_map(|setting| ["-c", setting]))
         .stdout(Stdio::null())
         .stderr(log)
         .process_group(0)

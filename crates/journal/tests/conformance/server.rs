@@ -1,6 +1,8 @@
 //! What only a server can break: connections that end under a statement, its own end, and a
 //! transaction that somebody else keeps open.
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,6 +63,46 @@ async fn dur_31_broken_connections_lose_and_double_no_append() {
         assert!(head > 3, "run {n} came to {head}");
         assert_whole(&store, n, head).await;
     }
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dur_31_a_claim_whose_answer_was_lost_strands_no_run() {
+    let rig = Rig::postgres().await;
+    let (store, enqueue) = (rig.worker("a").await, rig.open().await);
+    for n in 1..=200 {
+        create(&enqueue, n).await;
+    }
+    let Rig::Postgres(database) = &rig else { unreachable!() };
+    let other = database.raw().await;
+    let killer = tokio::spawn({
+        let name = database.name.clone();
+        async move {
+            for _ in 0..40 {
+                let statement =
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
+                other.execute(statement, &[&name]).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(25)).await;
+            }
+        }
+    });
+    let mut claimed = std::collections::BTreeSet::new();
+    let mut failed = 0;
+    while !killer.is_finished() || failed > 0 {
+        failed = 0;
+        match store.claim(1, Default::default()).await {
+            Ok(claims) => {
+                for claim in claims {
+                    assert!(claimed.insert(claim.fence.run), "handed out twice");
+                }
+            }
+            Err(JournalError::Unavailable(_)) => failed = 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    claimed.extend(claim(&store, 1000).await.into_iter().map(|claim| claim.fence.run));
+    claimed.extend(claim(&store, 1000).await.into_iter().map(|claim| claim.fence.run));
+    assert_eq!(claimed.len(), 200);
     rig.end().await;
 }
 
@@ -182,4 +224,44 @@ async fn a_worker_has_at_most_four_connections() {
     assert!(count <= 4, "{count} connections");
     let _: &Arc<dyn SharedJournal> = &store;
     rig.end().await;
+}
+
+/// An authority and a certificate of it for a server at 127.0.0.1.
+fn make_certificates(dir: &Path) {
+    std::fs::write(dir.join("names"), "subjectAltName=IP:127.0.0.1").unwrap();
+    for line in [
+        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority",
+        "req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=server",
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out server.pem -extfile names",
+    ] {
+        let made = Command::new("openssl").args(line.split(' ')).current_dir(dir).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_is_encrypted_and_the_server_proves_who_it_is() {
+    let dir = std::env::temp_dir().join(format!("dauntless-journal-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    make_certificates(&dir);
+    let authority = std::fs::read(dir.join("ca.pem")).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = |setting: &str, name: &str| format!("{setting}={}", dir.join(name).display());
+    let settings = [
+        "listen_addresses=127.0.0.1".to_owned(),
+        format!("port={port}"),
+        "ssl=on".to_owned(),
+        file("ssl_cert_file", "server.pem"),
+        file("ssl_key_file", "server.key"),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let _server = Server::with(&dir, &settings);
+    let config =
+        PostgresConfig::new(&format!("postgresql://tester@127.0.0.1:{port}/postgres?sslmode=require"));
+    let stranger = Postgres::connect(config.clone()).await.unwrap_err();
+    assert!(matches!(stranger, JournalError::Unavailable(_)), "{stranger:?}");
+    let store: Store = Arc::new(Postgres::connect(config.root_certificates(authority)).await.unwrap());
+    let fence = create(&store, 1).await;
+    append(&store, &fence, 1, "b").await;
+    assert_eq!(names(&store, fence.run).await, ["start", "b"]);
 }

@@ -35,9 +35,11 @@ async fn dur_30_an_abandoned_reader_blocks_no_writer() {
     let rig = Rig::Sqlite(folder);
     let store = rig.open().await;
     let fence = create(&store, 1).await;
-    let text = noise(1_000_000, 1);
-    for head in 1..=100 {
-        append(&store, &fence, head, &text).await;
+    let mut bytes = noise(4_000_000, 1).into_bytes();
+    for head in 1..=25 {
+        bytes[0] = u8::try_from(head).unwrap();
+        store.put_blob(fence.run, bytes.clone().into()).await.unwrap();
+        append(&store, &fence, head, "x").await;
         // Asked and dropped before the answer.
         let _ = tokio::time::timeout(Duration::ZERO, store.read(fence.run, 0, 1000)).await;
     }
