@@ -95,22 +95,22 @@ pub(super) fn beside(database: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
-/// Whose turn it is to write, among all processes: a lock that the system gives in turn, where the
+/// The lock of whoever writes, among all processes: the system hands it on in order, where the
 /// engine's own is a race of sleepers.
-pub(super) fn open_turn(database: &Path) -> Result<File, OpenError> {
-    let path = beside(database, "-turn");
+pub(super) fn open_baton(database: &Path) -> Result<File, OpenError> {
+    let path = beside(database, "-baton");
     let open = File::options().create(true).truncate(false).write(true).open(&path);
     open.map_err(|source| OpenError::File { path, source })
 }
 
 /// Opens the connection that writes, and brings the schema up to date.
-pub(super) fn open_writer(database: &Path, turn: &File) -> Result<Connection, OpenError> {
+pub(super) fn open_writer(database: &Path, baton: &File) -> Result<Connection, OpenError> {
     check_engine(rusqlite::version_number(), rusqlite::version())?;
     check_filesystem(database)?;
     let file = |source| OpenError::File { path: database.to_owned(), source };
-    turn.lock().map_err(file)?;
+    baton.lock().map_err(file)?;
     let opened = set_up(database);
-    turn.unlock().map_err(file)?;
+    baton.unlock().map_err(file)?;
     opened
 }
 

@@ -38,8 +38,8 @@ pub(super) struct Lane {
 
 impl Lane {
     /// Starts the thread that writes.
-    pub(super) fn writer(connection: Connection, turn: File, broken: Broken) -> std::io::Result<Self> {
-        Self::start("journal-writer", broken, move |jobs, broken| write_all(connection, &turn, jobs, broken))
+    pub(super) fn writer(connection: Connection, baton: File, broken: Broken) -> std::io::Result<Self> {
+        Self::start("journal-writer", broken, move |jobs, broken| write_all(connection, &baton, jobs, broken))
     }
 
     /// Starts a thread that reads.
@@ -92,7 +92,7 @@ impl Lane {
 
 fn write_all(
     mut connection: Connection,
-    turn: &File,
+    baton: &File,
     mut jobs: mpsc::Receiver<Job>,
     broken: &OnceLock<String>,
 ) {
@@ -101,7 +101,7 @@ fn write_all(
             continue;
         }
         let mut settles = Vec::new();
-        let committed = commit(&mut connection, turn, gather(first, &mut jobs), &mut settles);
+        let committed = commit(&mut connection, baton, gather(first, &mut jobs), &mut settles);
         let end = committed.map_err(|error| error.trouble());
         if let Err(Trouble::Fatal(reason)) = &end {
             let _ = broken.set(reason.clone());
@@ -129,11 +129,11 @@ fn gather(first: Job, jobs: &mut mpsc::Receiver<Job>) -> Vec<Work> {
 /// Does the work and makes it durable, all or none.
 fn commit(
     connection: &mut Connection,
-    turn: &File,
+    baton: &File,
     batch: Vec<Work>,
     settles: &mut Vec<Settle>,
 ) -> Result<(), WriteError> {
-    turn.lock().map_err(WriteError::Turn)?;
+    baton.lock().map_err(WriteError::Baton)?;
     let written = (|| {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for work in batch {
@@ -143,7 +143,7 @@ fn commit(
         }
         transaction.commit()
     })();
-    turn.unlock().map_err(WriteError::Turn)?;
+    baton.unlock().map_err(WriteError::Baton)?;
     written.map_err(WriteError::Engine)
 }
 
@@ -159,14 +159,16 @@ fn read_all(connection: &Connection, mut jobs: mpsc::Receiver<Job>, broken: &Onc
 }
 
 enum WriteError {
-    Turn(std::io::Error),
+    Baton(std::io::Error),
     Engine(rusqlite::Error),
 }
 
 impl WriteError {
     fn trouble(&self) -> Trouble {
         match self {
-            Self::Turn(error) => Trouble::Fatal(format!("the lock of the turn failed: {error}")),
+            Self::Baton(error) => {
+                Trouble::Fatal(format!("the lock that writers take in turn failed: {error}"))
+            }
             Self::Engine(error) if is_fatal(error) => Trouble::Fatal(error.to_string()),
             Self::Engine(error) => Trouble::Unavailable(error.to_string()),
         }

@@ -1,5 +1,5 @@
 //! The store in one file, for all workers of one machine. It needs no server: the system's locks
-//! say who lives and whose turn it is to write. It does not reach over a network.
+//! say who lives and who writes next. It does not reach over a network.
 
 mod file;
 mod lane;
@@ -65,11 +65,11 @@ impl Sqlite {
     /// [`OpenError`] says what is wrong and what to do about it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let database: Arc<Path> = path.into().into();
-        let turn = file::open_turn(&database)?;
-        let connection = file::open_writer(&database, &turn)?;
+        let baton = file::open_baton(&database)?;
+        let connection = file::open_writer(&database, &baton)?;
         let broken = Arc::new(OnceLock::new());
         let thread = |source| OpenError::File { path: database.to_path_buf(), source };
-        let writer = Lane::writer(connection, turn, Arc::clone(&broken)).map_err(thread)?;
+        let writer = Lane::writer(connection, baton, Arc::clone(&broken)).map_err(thread)?;
         let reader = || Lane::reader(file::open_reader(&database)?, Arc::clone(&broken)).map_err(thread);
         let readers = [reader()?, reader()?];
         let (next_reader, worker, woken) = (AtomicUsize::new(0), Mutex::new(None), Notify::new());

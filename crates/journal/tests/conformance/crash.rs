@@ -72,7 +72,7 @@ pub(crate) async fn dur_02_a_killed_process_leaves_claimable_runs(rig: &Rig) {
 
 pub(crate) async fn dur_11_a_stopped_process_is_fenced_when_it_goes_on(rig: &Rig) {
     let store = rig.worker("heir").await;
-    // It is stopped in a pause: a process that is stopped while it writes keeps the turn.
+    // It is stopped in a pause: a process that is stopped while it writes keeps the baton.
     let mut process = Process::start(&rig.address(), &appending(400));
     listen(&mut process, 8);
     process.signal("-STOP");
