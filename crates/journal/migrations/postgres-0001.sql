@@ -24,7 +24,8 @@ CREATE TABLE run (
     written_at timestamptz NOT NULL,
     epoch bigint NOT NULL,
     token uuid,
-    owner uuid,
+    -- A worker that still owns runs cannot be forgotten.
+    owner uuid REFERENCES worker,
     owner_name text,
     claim_id uuid,
     attempts integer NOT NULL DEFAULT 0

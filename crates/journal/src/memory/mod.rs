@@ -23,7 +23,7 @@ use runs::{Inner, Shared};
 pub struct Memory {
     shared: Arc<Shared>,
     /// The worker of this handle.
-    worker: Mutex<Option<u64>>,
+    worker: Mutex<Option<(u64, Arc<str>)>>,
     /// The wakes that this handle has been told of.
     seen: AtomicU64,
 }
@@ -45,13 +45,14 @@ impl Memory {
         self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn worker(&self) -> Option<u64> {
-        *self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    fn worker(&self) -> Option<(u64, Arc<str>)> {
+        self.worker.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn register_now(&self, worker: WorkerInfo) {
+        let name = Arc::clone(&worker.name);
         let number = self.inner().register(worker);
-        *self.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(number);
+        *self.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some((number, name));
     }
 }
 
@@ -65,7 +66,7 @@ impl Default for Memory {
 /// The runs of its worker can be claimed from now on.
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Some(worker) = self.worker() {
+        if let Some((worker, _)) = self.worker() {
             self.inner().forget_worker(worker);
             self.shared.wake();
         }
@@ -78,7 +79,7 @@ fn now<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
 
 impl Journal for Memory {
     fn create(&self, run: NewRun) -> BoxFuture<'_, Result<(), CreateError>> {
-        let created = self.inner().create(run, self.worker());
+        let created = self.inner().create(run, self.worker().map(|(worker, _)| worker));
         self.shared.wake();
         now(created)
     }
@@ -110,12 +111,13 @@ impl SharedJournal for Memory {
     }
 
     fn renew(&self) -> BoxFuture<'_, Result<(), JournalError>> {
-        now(self.worker().ok_or(JournalError::NotRegistered).and_then(|worker| self.inner().renew(worker)))
+        let Some((worker, name)) = self.worker() else { return now(Err(JournalError::NotRegistered)) };
+        now(if self.inner().renew(worker) { Ok(()) } else { Err(JournalError::LeaseLost(name)) })
     }
 
     fn claim(&self, want: usize, filter: ClaimFilter) -> BoxFuture<'_, Result<Vec<Claim>, JournalError>> {
-        let worker = self.worker().ok_or(JournalError::NotRegistered);
-        now(worker.and_then(|worker| self.inner().claim(worker, want, &filter)))
+        let Some((worker, name)) = self.worker() else { return now(Err(JournalError::NotRegistered)) };
+        now(self.inner().claim(worker, want, &filter).ok_or(JournalError::LeaseLost(name)))
     }
 
     fn append_taking<'a>(

@@ -107,15 +107,16 @@ impl Inner {
         }
     }
 
-    pub(super) fn renew(&mut self, worker: u64) -> Result<(), JournalError> {
-        let Some(Worker { info, until }) = self.workers.get_mut(&worker) else {
-            return Err(JournalError::LeaseLost("".into()));
-        };
-        if *until <= Instant::now() {
-            return Err(JournalError::LeaseLost(Arc::clone(&info.name)));
+    /// Whether the worker had not been given up.
+    pub(super) fn renew(&mut self, worker: u64) -> bool {
+        let now = Instant::now();
+        match self.workers.get_mut(&worker) {
+            Some(Worker { info, until }) if *until > now => {
+                *until = now + info.ttl;
+                true
+            }
+            _ => false,
         }
-        *until = Instant::now() + info.ttl;
-        Ok(())
     }
 
     fn lives(&self, worker: u64) -> bool {
@@ -204,13 +205,11 @@ impl Inner {
         }
     }
 
-    pub(super) fn claim(
-        &mut self,
-        me: u64,
-        want: usize,
-        filter: &ClaimFilter,
-    ) -> Result<Vec<Claim>, JournalError> {
-        self.renew(me)?;
+    /// `None` when the worker was given up.
+    pub(super) fn claim(&mut self, me: u64, want: usize, filter: &ClaimFilter) -> Option<Vec<Claim>> {
+        if !self.renew(me) {
+            return None;
+        }
         let now = Instant::now();
         let mut open: Vec<(Instant, RunId)> = self
             .runs
@@ -250,7 +249,7 @@ impl Inner {
                 config: run.config,
             });
         }
-        Ok(claims)
+        Some(claims)
     }
 
     fn is_claimable(&self, run: &Run, now: Instant) -> bool {

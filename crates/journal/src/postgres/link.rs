@@ -19,8 +19,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::PostgresConfig;
 use crate::Trouble;
 
-/// How long the server works on one statement.
-const STATEMENT_MAX: &str = "SET statement_timeout = '20s'; SET lock_timeout = '15s'";
+/// How long the server works on one statement, and that it answers only when the disk has it.
+const SESSION: &str = "
+    SET statement_timeout = '20s';
+    SET lock_timeout = '15s';
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 /// How long an answer is waited for: longer than the server works.
 const ANSWER_MAX: Duration = Duration::from_secs(25);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -82,7 +85,7 @@ impl Connector {
     pub(super) async fn session(&self) -> Result<Client, LinkError> {
         let (client, connection) = self.connect().await?;
         tokio::spawn(connection);
-        answered(client.batch_execute(STATEMENT_MAX)).await?;
+        answered(client.batch_execute(SESSION)).await?;
         Ok(client)
     }
 }

@@ -61,10 +61,9 @@ impl fmt::Debug for PostgresConfig {
 
 /// A journal in a PostgreSQL database, version 15 or newer.
 ///
-/// An answer of `Ok` to a write means that the server has committed it; how durable that is is the
-/// server's `synchronous_commit`, which must not be `off`. A handle has at most four connections,
-/// however many runs it drives; they must not go through a pool that shares sessions. To be used
-/// inside of a tokio runtime.
+/// An answer of `Ok` to a write means that the server's disk has it, and its synchronous copies if
+/// it has any. A handle has at most four connections, however many runs it drives; they must not go
+/// through a pool that shares sessions. To be used inside of a tokio runtime.
 pub struct Postgres {
     appends: mpsc::Sender<Append>,
     /// Renewals and claims, behind nothing large.

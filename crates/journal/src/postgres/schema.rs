@@ -23,6 +23,11 @@ pub(super) async fn migrate(client: &mut Client) -> Result<(), Trouble> {
     if server < SERVER_MIN {
         return Err(Trouble::Fatal(format!("PostgreSQL {} is too old: use 15 or newer", server / 10_000)));
     }
+    let row = client.query_one("SELECT current_setting('fsync')", &[]).await.map_err(said)?;
+    if row.try_get::<_, &str>(0).map_err(said)? != "on" {
+        let text = "PostgreSQL has fsync = off and can lose what it acknowledged: set it to on";
+        return Err(Trouble::Fatal(text.into()));
+    }
     let change = client.transaction().await.map_err(said)?;
     change.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATOR]).await.map_err(said)?;
     change

@@ -9,6 +9,7 @@ use dauntless_contract::{
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::value::{DRIVEN, ENDED, Id, PAUSED, READY, int, now, uint};
+use super::workers::is_registered;
 use crate::refusal::{Standing, refusal};
 use crate::stored::{PAGE_BYTES_MAX, StoredEvent, decode, hash_of};
 
@@ -37,6 +38,11 @@ pub(super) fn create(
         return Ok(Err(CreateError::Exists(run)));
     }
     let config = config.as_deref().map(|bytes| (hash_of(bytes), bytes));
+    // Nobody would look after the runs of a worker that was given up.
+    let owner = match owner {
+        Some(owner) if is_registered(db, owner)? => Some(owner),
+        _ => None,
+    };
     db.prepare_cached(
         "INSERT INTO run (id, client_key, parent, code_version, config, state, ready_at, head, last_at, written_at,
                           epoch, token, owner, owner_name)

@@ -277,3 +277,11 @@ pub(crate) async fn dur_28_poison_delays_no_other_run(rig: &Rig) {
     assert_eq!((good, counts.quarantined), (1000, 16));
     assert!(lives <= 16 * 5, "{lives} lives");
 }
+
+pub(crate) async fn a_worker_that_was_given_up_makes_runs_for_others(rig: &Rig) {
+    let (old, new) = (rig.mortal("old").await, rig.worker("new").await);
+    rig.supplant("old").await;
+    assert_eq!(claim(&new, 9).await, []);
+    create(&old, 1).await;
+    assert!(claim_within(&new, Duration::from_secs(30)).await.is_some());
+}

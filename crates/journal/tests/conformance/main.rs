@@ -72,6 +72,7 @@ on_every_store! {
     claims {
         a_run_waits_as_long_as_its_owner_asked
         a_wake_tells_of_a_new_run
+        a_worker_that_was_given_up_makes_runs_for_others
         dur_02_no_run_stays_owned_by_a_dead_worker
         dur_07_a_worker_that_lives_keeps_its_run
         dur_10_a_worker_never_adopts_its_own_run

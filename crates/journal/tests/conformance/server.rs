@@ -226,6 +226,15 @@ async fn a_worker_has_at_most_four_connections() {
     rig.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_loses_what_it_acknowledged_is_refused() {
+    let dir = std::env::temp_dir().join(format!("dauntless-journal-fsync-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let server = Server::with(&dir, &["fsync=off"]);
+    let refused = Postgres::connect(PostgresConfig::new(&server.url())).await.unwrap_err();
+    assert!(refused.to_string().contains("PostgreSQL has fsync = off"), "{refused}");
+}
+
 /// An authority and a certificate of it for a server at 127.0.0.1.
 fn make_certificates(dir: &Path) {
     std::fs::write(dir.join("names"), "subjectAltName=IP:127.0.0.1").unwrap();
