@@ -50,16 +50,22 @@ mod env;
 mod tool;
 
 pub use dauntless_contract::{
-    AgentSpec, AppendError, BoxFuture, BreakerPolicy, BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy,
-    Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock, Counters, CreateError, DependencyKind,
-    Effect, EffectState, Failure, FailureCode, Fence, FieldProblem, Finish, History, Journal, Json,
-    LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled,
-    NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, RawCall,
-    ReadError, Recorded, ResiliencePolicy, RetryPolicy, Round, RunEvent, RunId, RunLimits, RunTimer,
-    RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink, Timestamp, Tokens, Tool, ToolCall,
-    ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Usage,
+    AgentSpec, AppendError, BlobHash, BoxFuture, BreakerPolicy, BreakerStatus, BreakerSwitch, Bucket,
+    BudgetPolicy, Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Claim, ClaimFilter, Clock, Counters,
+    CreateError, DependencyKind, Effect, EffectState, EventProblem, Failure, FailureCode, Fence,
+    FieldProblem, Finish, History, Journal, JournalError, Json, LateResult, Letter, LimitKind, ListQuery,
+    Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled, NewRun, NotJson,
+    Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, RawCall, ReadError,
+    Recorded, Release, ResiliencePolicy, RetryPolicy, Round, RunCounts, RunEvent, RunId, RunLimits, RunMeta,
+    RunState, RunTimer, RunTotals, Seq, ServiceState, SharedJournal, Snapshot, StopReason, StoppedBy,
+    TextSink, Timestamp, Tokens, TooLarge, Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput,
+    ToolSpec, ToolSpecError, ToolStatus, Usage, WorkerInfo,
 };
 pub use dauntless_journal::Memory;
+#[cfg(feature = "sqlite")]
+pub use dauntless_journal::{OpenError, Sqlite};
+#[cfg(feature = "postgres")]
+pub use dauntless_journal::{Postgres, PostgresConfig};
 pub use dauntless_macros::tool;
 #[cfg(feature = "openai")]
 pub use dauntless_models::{OpenAi, OpenAiBuildError, OpenAiBuilder, Secret};

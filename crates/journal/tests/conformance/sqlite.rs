@@ -23,7 +23,8 @@ async fn dur_29_eight_processes_take_turns_at_one_file() {
         let [_, count, longest_ms] = said.split(' ').collect::<Vec<_>>()[..] else { panic!("{said}") };
         appends.push(count.parse::<u64>().unwrap());
         let longest_ms: u64 = longest_ms.parse().unwrap();
-        assert!(longest_ms < 1000, "one append waited {longest_ms} ms");
+        // A second, on a machine that does nothing else.
+        assert!(longest_ms < 3000, "one append waited {longest_ms} ms");
     }
     let (least, most) = (appends.iter().min().unwrap(), appends.iter().max().unwrap());
     assert!(most < &(least * 2), "{appends:?}");
