@@ -176,7 +176,7 @@ impl fmt::Display for RunMeta {
             write!(f, " {word} {owner}")?;
         }
         if self.attempts > 0 {
-            write!(f, ", {} claims without progress", self.attempts)?;
+            write!(f, ", claims without progress: {}", self.attempts)?;
         }
         if !self.ready_in.is_zero() {
             write!(f, ", ready in {} s", self.ready_in.as_secs())?;
@@ -185,10 +185,10 @@ impl fmt::Display for RunMeta {
             write!(f, ", snapshot at {snapshot}")?;
         }
         if self.letters > 0 {
-            write!(f, ", {} letters unread", self.letters)?;
+            write!(f, ", unread letters: {}", self.letters)?;
         }
         if self.late_results > 0 {
-            write!(f, ", {} late results", self.late_results)?;
+            write!(f, ", late results: {}", self.late_results)?;
         }
         match &self.reason {
             Some(reason) => write!(f, ": {reason}"),

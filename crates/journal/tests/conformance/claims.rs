@@ -134,7 +134,7 @@ pub(crate) async fn dur_12_the_list_tells_all_that_decides(rig: &Rig) {
     new.create(parented).await.unwrap();
     let lines: Vec<String> = new.list(ALL).await.unwrap().iter().map(ToString::to_string).collect();
     expect![[r#"
-        01900000-0000-7000-8000-000000000001 driven head 2 epoch 2 by new, 1 claims without progress, snapshot at 2, 1 letters unread, 1 late results
+        01900000-0000-7000-8000-000000000001 driven head 2 epoch 2 by new, claims without progress: 1, snapshot at 2, unread letters: 1, late results: 1
         01900000-0000-7000-8000-000000000002 paused head 1 epoch 2 last by new: no tool named `mail`
         01900000-0000-7000-8000-000000000003 driven head 1 epoch 1 by new"#]]
     .assert_eq(&lines.join("\n"));
