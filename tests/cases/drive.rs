@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use dauntless::prelude::*;
 use dauntless::{
     Api, AppendError, Attendance, BoxFuture, CreateError, Fence, History, Journal, Memory, NewRun, Profile,
-    Quarantined, ReadError, Recorded, ResiliencePolicy, RunId, Secret, Seq, StructuredCalls, Submission,
-    Tokens,
+    Quarantined, ReadError, Recorded, Release, ResiliencePolicy, RunId, Secret, Seq, StructuredCalls,
+    Submission, Tokens,
 };
 use dauntless_testkit::leak::LeakBounds;
 use dauntless_testkit::{Canary, LeakCheck, StrictProvider};
@@ -60,8 +60,8 @@ impl Journal for Kept {
     fn read(&self, run: RunId, after: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Recorded>, ReadError>> {
         self.0.read(run, after, limit)
     }
-    fn release<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<(), AppendError>> {
-        self.0.release(fence)
+    fn release<'a>(&'a self, fence: &'a Fence, next: Release) -> BoxFuture<'a, Result<(), AppendError>> {
+        self.0.release(fence, next)
     }
 }
 

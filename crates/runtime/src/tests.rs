@@ -411,8 +411,8 @@ impl Journal for Shared {
     fn read(&self, run: RunId, after: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Recorded>, ReadError>> {
         self.0.read(run, after, limit)
     }
-    fn release<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<(), AppendError>> {
-        self.0.release(fence)
+    fn release<'a>(&'a self, fence: &'a Fence, next: Release) -> BoxFuture<'a, Result<(), AppendError>> {
+        self.0.release(fence, next)
     }
 }
 
@@ -459,7 +459,7 @@ impl Journal for Failing {
     fn read(&self, run: RunId, _: Seq, _: usize) -> BoxFuture<'_, Result<Vec<Recorded>, ReadError>> {
         Box::pin(std::future::ready(Err(ReadError::NoSuchRun(run))))
     }
-    fn release<'a>(&'a self, _: &'a Fence) -> BoxFuture<'a, Result<(), AppendError>> {
+    fn release<'a>(&'a self, _: &'a Fence, _: Release) -> BoxFuture<'a, Result<(), AppendError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
