@@ -15,6 +15,8 @@ use serde_json::Value;
 /// The snippets of the documents, which the doc tests compile and run.
 #[cfg(doctest)]
 mod documents {
+    #[doc = include_str!("../docs/agents.md")]
+    struct Agents;
     #[doc = include_str!("../docs/testing.md")]
     struct Testing;
     #[doc = include_str!("../docs/writing-tools.md")]
@@ -49,6 +51,8 @@ pub fn all_at_once(
         provider: "stand-in".into(),
         price: Default::default(),
         output_tokens_max: None,
+        context_window: None,
+        counter: None,
         resilience: ResiliencePolicy::for_model(),
     };
     let calls = arguments.into_iter().enumerate().map(call).collect();

@@ -11,6 +11,7 @@ mod measure;
 mod ours;
 mod provider;
 mod report;
+mod window;
 
 use std::process::ExitCode;
 
@@ -19,12 +20,15 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["provider"] => provider::serve(),
+        ["window-provider", turns] => parse_turns(turns).and_then(window::serve),
+        ["window"] => window::run(300),
+        ["window", turns] => parse_turns(turns).and_then(window::run),
         ["one", scenario, contender, url] => contender::run_one(scenario, contender, url),
         [] => report::run_all(5, None),
         ["--rounds", rounds] => parse(rounds).and_then(|rounds| report::run_all(rounds, None)),
         ["--rounds", rounds, only] => parse(rounds).and_then(|rounds| report::run_all(rounds, Some(only))),
         [only] => report::run_all(5, Some(only)),
-        _ => Err("usage: bench [--rounds N] [SCENARIO]".to_owned()),
+        _ => Err("usage: bench [--rounds N] [SCENARIO], or bench window [TURNS]".to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,6 +37,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn parse_turns(turns: &str) -> Result<u64, String> {
+    turns.parse().map_err(|_| format!("`{turns}` is not a number of turns"))
 }
 
 fn parse(rounds: &str) -> Result<usize, String> {

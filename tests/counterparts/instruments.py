@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Longer than any scenario, so that a run that never ends fails its scenario and not the suite.
-RUN_SECONDS_MAX = 120
+RUN_SECONDS_MAX = 240
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 10
 
@@ -107,15 +107,15 @@ class Run:
         return reason if isinstance(reason, str) else next(iter(reason))
 
 
-def run(dauntless, config, goal):
-    """Runs `dauntless run` with a configuration, given as text."""
+def command(dauntless, config, *arguments):
+    """Runs the command where a configuration, given as text, is `dauntless.toml`."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "dauntless.toml")
-        path.write_text(config)
+        Path(folder, "dauntless.toml").write_text(config)
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": folder, "OPENAI_API_KEY": "sk-counterpart"}
         try:
-            done = subprocess.run(
-                [dauntless, "run", "--config", path, "--json", goal],
+            return subprocess.run(
+                [dauntless, *arguments],
+                cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -123,7 +123,12 @@ def run(dauntless, config, goal):
                 timeout=RUN_SECONDS_MAX,
             )
         except subprocess.TimeoutExpired:
-            raise Unexpected(f"the run had not ended after {RUN_SECONDS_MAX} s") from None
+            raise Unexpected(f"the command had not ended after {RUN_SECONDS_MAX} s") from None
+
+
+def run(dauntless, config, goal):
+    """Runs `dauntless run` with a configuration, given as text."""
+    done = command(dauntless, config, "run", "--json", goal)
     try:
         events = [json.loads(line) for line in done.stdout.splitlines()]
     except ValueError:

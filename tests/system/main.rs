@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
+mod context;
 mod corpus;
 #[path = "../fuzz/properties/mod.rs"]
 #[expect(unreachable_pub, reason = "public for the fuzz targets, which are a workspace of their own")]

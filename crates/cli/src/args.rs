@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use dauntless_contract::BreakerSwitch;
 use dauntless_daemon::config::ChaosSwitch;
 use dauntless_daemon::rehearsal::Scenario;
 use dauntless_daemon::wiring::DirectModel;
@@ -22,9 +23,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Run(RunArgs),
     Check(CheckArgs),
-    /// List, describe and call the tools of a configuration
-    #[command(subcommand)]
-    Tools(ToolsCommand),
+    Tools(ToolsArgs),
     Rehearse(RehearseArgs),
     /// Print what helps to write a configuration
     #[command(subcommand)]
@@ -83,6 +82,8 @@ pub(crate) struct RunArgs {
     pub(crate) repeat: u32,
     #[command(flatten)]
     pub(crate) chaos: ChaosArgs,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// Check a configuration and report every mistake in it at once
@@ -95,6 +96,28 @@ pub(crate) struct CheckArgs {
     /// The configuration
     #[arg(value_name = "FILE", default_value = ConfigArg::DEFAULT)]
     pub(crate) config: PathBuf,
+    /// Ask each model as well: can it be reached, is the key good, does it call tools; costs a little
+    ///
+    /// Each model is sent one small request with one tool, and a second one where the first leaves
+    /// open how it can be made to call tools.
+    #[arg(long)]
+    pub(crate) probe: bool,
+}
+
+/// List, describe and call the tools of a configuration; see and switch those of a running process
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct ToolsArgs {
+    /// Show how the tools and models of the running processes stand, or all about one of them
+    #[arg(long, value_name = "NAME", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "clap's own form for an option whose value may be absent")]
+    pub(crate) status: Option<Option<String>>,
+    #[command(flatten)]
+    pub(crate) shown: StatusArgs,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<ToolsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -102,6 +125,63 @@ pub(crate) enum ToolsCommand {
     List(ListArgs),
     Describe(DescribeArgs),
     Call(CallArgs),
+    Switch(SwitchArgs),
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Show the counters and the latest failures of all of them
+    #[arg(long, requires = "status")]
+    pub(crate) verbose: bool,
+    /// Print each process as one line of JSON instead
+    #[arg(long, requires = "status", conflicts_with = "verbose")]
+    pub(crate) json: bool,
+}
+
+/// Open, close or reset the breaker of a tool in a running process
+///
+/// It holds for all agents and runs of that process until it is switched again or the process ends.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SwitchArgs {
+    /// The tool
+    pub(crate) name: String,
+    /// What to do
+    #[arg(value_enum)]
+    pub(crate) to: SwitchArg,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SwitchArg {
+    /// Refuse every call
+    Open,
+    /// Let every call pass, whatever comes of it
+    Close,
+    /// Close it, forget all results, and let it decide for itself again
+    Reset,
+}
+
+/// Which running process.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProcessArgs {
+    /// Only the process of this id
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// The process that was started with --control PATH
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    pub(crate) control: Option<PathBuf>,
+}
+
+/// How a running process is reached.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ControlArgs {
+    /// Let `dauntless tools --status` and `switch` reach this process at this path [default: by its id]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_control")]
+    pub(crate) control: Option<PathBuf>,
+    /// Let nobody look at this process or switch its tools
+    #[arg(long)]
+    pub(crate) no_control: bool,
 }
 
 /// List the tools, and say which cannot start here
@@ -168,6 +248,8 @@ pub(crate) struct RehearseArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) chaos: ChaosArgs,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -231,6 +313,16 @@ impl ConfigArg {
     /// Whether nobody named a file and there is none by the usual name.
     pub(crate) fn is_absent(&self) -> bool {
         self.config.is_none() && !Path::new(Self::DEFAULT).exists()
+    }
+}
+
+impl From<SwitchArg> for BreakerSwitch {
+    fn from(to: SwitchArg) -> Self {
+        match to {
+            SwitchArg::Open => Self::Open,
+            SwitchArg::Close => Self::Close,
+            SwitchArg::Reset => Self::Reset,
+        }
     }
 }
 

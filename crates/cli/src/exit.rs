@@ -24,9 +24,13 @@ impl Exit {
     pub(crate) const USAGE: Self = Self::new(2, "usage", "the command line is wrong");
     pub(crate) const CALL_FAILED: Self =
         Self::new(30, "call_failed", "`tools call`: the call ended in a failure");
+    pub(crate) const PROBE_FAILED: Self =
+        Self::new(31, "probe_failed", "`check --probe`: a model does not work as it is configured");
     pub(crate) const SCRIPT: Self = Self::new(65, "script", "the script of a model cannot be followed");
     pub(crate) const UNREADABLE: Self =
         Self::new(66, "unreadable", "a file or standard input cannot be read");
+    pub(crate) const NOT_RUNNING: Self =
+        Self::new(68, "not_running", "`tools --status` and `switch`: no such process can be asked");
     pub(crate) const CANNOT_START: Self =
         Self::new(69, "cannot_start", "a tool or an agent cannot start on this machine");
     pub(crate) const INTERNAL: Self = Self::new(70, "internal", "Dauntless itself broke");
@@ -38,7 +42,7 @@ impl Exit {
     pub(crate) const INTERRUPTED: Self = Self::new(130, "interrupted", "cancelled by Ctrl-C");
     pub(crate) const TERMINATED: Self = Self::new(143, "terminated", "cancelled by SIGTERM");
 
-    const ALL: [Self; 25] = [
+    const ALL: [Self; 27] = [
         Self::COMPLETED,
         Self::USAGE,
         Self::new(10, "tool_terminal", "a tool failed in a way that nobody in the run can fix"),
@@ -54,8 +58,10 @@ impl Exit {
         Self::new(20, "cancelled", "the run was cancelled"),
         Self::new(21, "child_failed", "a run that this one delegated to failed"),
         Self::CALL_FAILED,
+        Self::PROBE_FAILED,
         Self::SCRIPT,
         Self::UNREADABLE,
+        Self::NOT_RUNNING,
         Self::CANNOT_START,
         Self::INTERNAL,
         Self::UNWRITABLE,

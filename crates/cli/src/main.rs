@@ -5,8 +5,10 @@
 //! here panics over a closed pipe, a missing file or a key that is not set.
 
 mod args;
+mod ask;
 mod chaos;
 mod commands;
+mod control;
 mod exit;
 mod output;
 mod panics;
@@ -14,13 +16,14 @@ mod process;
 mod progress;
 mod screen;
 mod signals;
+mod status;
 mod view;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command, ConfigCommand, ToolsCommand};
+use crate::args::{Args, Command, ConfigCommand, ToolsArgs, ToolsCommand};
 use crate::exit::{Exit, Stop};
 
 fn main() -> ExitCode {
@@ -38,12 +41,23 @@ fn dispatch(command: Command) -> Result<Exit, Stop> {
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Check(args) => commands::check::check(&args),
-        Command::Tools(ToolsCommand::List(args)) => commands::tools::list(&args),
-        Command::Tools(ToolsCommand::Describe(args)) => commands::tools::describe(&args),
-        Command::Tools(ToolsCommand::Call(args)) => commands::tools::call(&args),
+        Command::Tools(args) => tools(args),
         Command::Rehearse(args) => commands::rehearse::rehearse(&args),
         Command::Config(ConfigCommand::Schema) => commands::texts::schema(),
         Command::Config(ConfigCommand::Example) => commands::texts::example(),
         Command::Completions { shell } => commands::texts::completions(shell),
+    }
+}
+
+fn tools(args: ToolsArgs) -> Result<Exit, Stop> {
+    match args.command {
+        Some(ToolsCommand::List(args)) => commands::tools::list(&args),
+        Some(ToolsCommand::Describe(args)) => commands::tools::describe(&args),
+        Some(ToolsCommand::Call(args)) => commands::tools::call(&args),
+        Some(ToolsCommand::Switch(args)) => commands::running::switch(&args),
+        None => match args.status {
+            Some(name) => commands::running::status(name.as_deref(), args.shown, &args.process),
+            None => Err(Stop::new(Exit::USAGE, "say what to show of that process: --status")),
+        },
     }
 }

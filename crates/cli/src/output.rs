@@ -42,6 +42,12 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", text.trim_end_matches('\n'));
 }
 
+/// Writes to standard error without a line end, so that an answer is typed behind it.
+pub(crate) fn prompt(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
 /// Reads all of standard input.
 pub(crate) fn read_stdin(what: &str) -> Result<String, Stop> {
     io::read_to_string(io::stdin().lock()).map_err(|error| {

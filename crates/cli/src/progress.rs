@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{CallKey, FailureCode, Progress, StoppedBy};
+use dauntless_contract::{CallKey, FailureCode, HistoryRepair, Progress, StoppedBy, Trim};
 
 use crate::output::one_line;
 
@@ -61,6 +61,7 @@ enum Now {
     Asked,
     Running { attempt: u32 },
     Waiting { code: FailureCode, wait: Duration },
+    Parked { code: FailureCode, wait: Duration },
 }
 
 impl Story {
@@ -77,18 +78,20 @@ impl Story {
                 self.open.insert(*call, Call { label, past: String::new(), now: Now::Asked });
                 None
             }
-            Progress::AttemptStarted { call, attempt, .. } => {
-                if let Some(call) = self.open.get_mut(call) {
-                    call.begin(*attempt);
-                }
-                None
+            Progress::CallRepaired { call, repairs } => {
+                self.change(call, |call| repairs.iter().for_each(|repair| call.note(repair)))
             }
+            Progress::AttemptStarted { call, attempt, .. } => self.change(call, |call| call.begin(*attempt)),
             Progress::AttemptFailed { call, code, wait, .. } => {
-                if let Some(call) = self.open.get_mut(call) {
-                    call.now = Now::Waiting { code: *code, wait: *wait };
-                }
-                None
+                self.change(call, |call| call.now = Now::Waiting { code: *code, wait: *wait })
             }
+            Progress::CallParked { call, code, wait, .. } => {
+                self.change(call, |call| call.now = Now::Parked { code: *code, wait: *wait })
+            }
+            Progress::CallUnparked { call, parked, .. } => self.change(call, |call| {
+                call.note(&format!("parked for {}", length(*parked)));
+                call.now = Now::Asked;
+            }),
             Progress::CallEnded { call, code, message, attempts, stopped_by, .. } => {
                 let mut call = self.open.remove(call)?;
                 call.give_up_waiting();
@@ -112,16 +115,15 @@ impl Story {
                 Some(note(&format!("nudge after turn {turn}"), what, Tone::Busy))
             }
             Progress::HistoryRepaired { repairs } => {
-                let first = repairs.first().map(ToString::to_string).unwrap_or_default();
-                let more = match repairs.len() {
-                    0 | 1 => String::new(),
-                    n => format!(", and {} more", n - 1),
-                };
-                Some(note("history repaired", format!("{first}{more}"), Tone::Busy))
+                Some(note("history repaired", repaired(repairs), Tone::Busy))
             }
             Progress::ToolRejected { turn: _, tool, message } => {
                 let what = format!("not offered in this run: {}", one_line(message, MESSAGE_CHARS_MAX));
                 Some(note(&format!("schema of {tool}"), what, Tone::Bad))
+            }
+            Progress::ContextTrimmed { turn, trim, before, after } => {
+                let what = format!("{}; {} to {after}", trimmed(*trim), before.0);
+                Some(note(&format!("context, turn {turn}"), what, Tone::Busy))
             }
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
@@ -130,8 +132,15 @@ impl Story {
                 self.asking = None;
                 None
             }
-            Progress::TextArrived { .. } => None,
+            Progress::TextArrived { .. } | Progress::InputRequested(_) | Progress::InputGiven { .. } => None,
         }
+    }
+
+    fn change(&mut self, call: &CallKey, change: impl FnOnce(&mut Call)) -> Option<Line> {
+        if let Some(call) = self.open.get_mut(call) {
+            change(call);
+        }
+        None
     }
 
     /// The lines that still change, in the order of the calls.
@@ -147,6 +156,11 @@ impl Call {
         self.now = Now::Running { attempt };
     }
 
+    /// Puts something among what happened before.
+    fn note(&mut self, what: &str) {
+        let _ = write!(self.past, "{what}; ");
+    }
+
     /// Puts a wait that is over among what went wrong.
     fn remember(&mut self) {
         if let Now::Waiting { code, wait } = self.now {
@@ -156,7 +170,7 @@ impl Call {
 
     /// Puts a wait that no attempt followed there as well; how long it was is not known.
     fn give_up_waiting(&mut self) {
-        if let Now::Waiting { code, .. } = self.now {
+        if let Now::Waiting { code, .. } | Now::Parked { code, .. } = self.now {
             let _ = write!(self.past, "{code}; ");
         }
     }
@@ -167,6 +181,7 @@ impl Call {
             Now::Running { attempt: 1 } => "running …".to_owned(),
             Now::Running { attempt } => format!("attempt {attempt} …"),
             Now::Waiting { code, wait } => format!("{code}, waiting {} …", length(wait)),
+            Now::Parked { code, wait } => format!("{code}, parked for up to {} …", length(wait)),
         };
         Line { label: self.label.clone(), what: format!("{}{now}", self.past), tone: Tone::Busy }
     }
@@ -199,6 +214,22 @@ impl Call {
             let _ = write!(what, ": {}", one_line(message, MESSAGE_CHARS_MAX));
         }
         Line { label: self.label, what, tone: Tone::Bad }
+    }
+}
+
+fn repaired(repairs: &[HistoryRepair]) -> String {
+    let first = repairs.first().map(ToString::to_string).unwrap_or_default();
+    match repairs.len() {
+        0 | 1 => first,
+        n => format!("{first}, and {} more", n - 1),
+    }
+}
+
+fn trimmed(trim: Trim) -> String {
+    match trim {
+        Trim::Shortened { observations } => format!("results shortened: {observations}"),
+        Trim::Summarised { rounds } => format!("rounds summarised: {rounds}"),
+        Trim::Dropped { rounds } => format!("rounds left out without a summary: {rounds}"),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::AnswerSchema;
+
 /// A named role: instructions and what it may do. Its tools and model come beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSpec {
@@ -11,6 +13,26 @@ pub struct AgentSpec {
     pub instructions: Arc<str>,
     /// What a panic in a tool comes to.
     pub on_panic: PanicPolicy,
+    /// What its answers must look like; none where any words will do.
+    pub answer: Option<AnswerSpec>,
+    /// Whether it may ask the user, with the built-in tool `ask_user`.
+    pub ask_user: bool,
+}
+
+/// What the answers of an agent must look like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerSpec {
+    /// The shape.
+    pub schema: Arc<AnswerSchema>,
+    /// How often a run asks again for an answer that does not fit. Default 2.
+    pub reasks_max: u32,
+}
+
+impl AnswerSpec {
+    /// A shape, with the usual number of further tries.
+    pub const fn new(schema: Arc<AnswerSchema>) -> Self {
+        Self { schema, reasks_max: 2 }
+    }
 }
 
 /// What a panic in a tool comes to.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, Failure, History, HistoryRepair, ModelReply, RunLimits, StoppedBy, ToolOutput};
+use crate::{
+    Attendance, CallKey, Failure, History, HistoryRepair, ModelReply, RunLimits, StoppedBy, ToolOutput,
+};
 
 /// A fact of a run. The run's whole state is the fold of these, in order, with their times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub enum RunEvent {
         /// What was changed in that conversation so that it can be continued.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repairs: Vec<HistoryRepair>,
+        /// Whether somebody can answer its questions.
+        #[serde(default, skip_serializing_if = "Attendance::is_unattended")]
+        attendance: Attendance,
     },
     /// The model answered. The calls in it are the intent to run them.
     ModelReplied {
@@ -50,12 +55,43 @@ pub enum RunEvent {
         /// Attempts made.
         attempts: u32,
     },
+    /// The model answered with a summary of turns that no longer fit its context window.
+    SummaryReplied {
+        /// The turn that waits for it.
+        turn: u32,
+        /// Which of the agent's models.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model: u32,
+        /// What it said.
+        reply: ModelReply,
+        /// Attempts made.
+        attempts: u32,
+    },
+    /// The model could not be made to summarise.
+    SummaryFailed {
+        /// The turn that waits for it.
+        turn: u32,
+        /// Which of the agent's models.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model: u32,
+        /// The last failure.
+        failure: Failure,
+        /// Attempts made.
+        attempts: u32,
+    },
     /// A tool call ended, for whatever reason.
     CallEnded {
         /// Which.
         call: CallKey,
         /// How.
         record: CallRecord,
+    },
+    /// The user answered a question.
+    InputGiven {
+        /// The call that asked.
+        call: CallKey,
+        /// The user's words, redacted; blank when they had none.
+        text: Arc<str>,
     },
     /// A timer of the run went off.
     TimerFired {
@@ -111,4 +147,9 @@ pub enum RunTimer {
     WallClock,
     /// The wait for calls whose outcome must be known before the run may end.
     Settle,
+    /// The wait of a call for its tool to be back. Goes off early when it is.
+    Unpark(
+        /// The call.
+        CallKey,
+    ),
 }

@@ -5,6 +5,7 @@
 //! so that `?` in a tool can turn any error into one.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -257,6 +258,9 @@ pub struct Failure {
     /// A part of the schema or an example that helps to write a call that works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
+    /// The tokens that a model's context window holds, where the provider refused more and said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<NonZeroU32>,
     /// The raw cause, for the operator's log only. Never serialised, never shown to the model.
     #[serde(skip)]
     pub source: Option<Arc<str>>,
@@ -343,6 +347,7 @@ impl Failure {
             retry_after: None,
             effect,
             schema: None,
+            window: None,
             source: None,
         }
     }
@@ -418,6 +423,13 @@ impl Failure {
     /// The tool whose declaration the provider refused, where this is such a failure.
     pub fn rejected_tool(&self) -> Option<&str> {
         self.details.iter().find_map(|problem| problem.path.strip_prefix(TOOL_PATH))
+    }
+
+    /// Says how many tokens the model's context window holds.
+    #[must_use]
+    pub const fn window(mut self, tokens: NonZeroU32) -> Self {
+        self.window = Some(tokens);
+        self
     }
 
     /// Keeps the raw cause for the operator's log.

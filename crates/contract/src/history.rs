@@ -3,6 +3,7 @@
 //! Providers refuse a history in which a tool call has no answer, or an answer has no call. So
 //! calls and answers enter together, as a [`Round`], and never apart.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,52 @@ impl History {
         let text = text.filter(|text| !text.trim().is_empty());
         self.messages.push(Message::Assistant { text, calls, extra });
         self.messages.extend(answers);
+    }
+
+    /// How many messages open the conversation: the instructions, if there are any, and the goal.
+    pub fn head_len(&self) -> usize {
+        let system = usize::from(matches!(self.messages.first(), Some(Message::System { .. })));
+        system + usize::from(matches!(self.messages.get(system), Some(Message::User { .. })))
+    }
+
+    /// What follows the head, in pieces that only make sense whole: a turn's calls with their
+    /// observations, or a single message. Each is a range of [`messages`](Self::messages).
+    pub fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut at = self.head_len();
+        std::iter::from_fn(move || {
+            let start = at;
+            let answers = match self.messages.get(start)? {
+                Message::Assistant { calls, .. } => calls.len(),
+                Message::System { .. } | Message::User { .. } | Message::Tool { .. } => 0,
+            };
+            at = start + 1 + answers;
+            Some(start..at)
+        })
+    }
+
+    /// Gives an observation another text. False, and nothing changes, where the message at `index`
+    /// is none or the text is blank.
+    pub fn retell(&mut self, index: usize, text: Arc<str>) -> bool {
+        match self.messages.get_mut(index) {
+            Some(Message::Tool { text: told, .. }) if !text.trim().is_empty() => {
+                *told = text;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Puts one message in the user's place where the first so many [`blocks`](Self::blocks) are.
+    /// False, and nothing changes, where there are fewer, or the text is blank, or there is
+    /// nothing to replace.
+    pub fn replace_oldest(&mut self, blocks: usize, text: Arc<str>) -> bool {
+        let Some(last) = blocks.checked_sub(1).and_then(|last| self.blocks().nth(last)) else { return false };
+        if text.trim().is_empty() {
+            return false;
+        }
+        let head = self.head_len();
+        self.messages.splice(head..last.end, [Message::User { text }]);
+        true
     }
 
     /// The messages, oldest first.

@@ -7,10 +7,12 @@
 
 mod agent;
 mod clock;
+mod count;
 mod event;
 mod failure;
 mod history;
 mod id;
+mod input;
 mod journal;
 mod json;
 mod limits;
@@ -22,25 +24,27 @@ mod status;
 mod tool;
 mod unit;
 
-pub use agent::{AgentSpec, PanicPolicy};
+pub use agent::{AgentSpec, AnswerSpec, PanicPolicy};
 pub use clock::{Clock, Timestamp};
+pub use count::{CountTokens, TokenCounter};
 pub use event::{CallRecord, CallVerdict, RunEvent, RunTimer};
 pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
 pub use history::{History, Message, Observation, Round};
 pub use id::{CallKey, RunId};
+pub use input::{Attendance, Question};
 pub use journal::{AppendError, CreateError, Fence, Journal, NewRun, ReadError, Recorded, Seq};
 pub use json::{Json, NotJson};
 pub use limits::{LimitKind, RunLimits};
 pub use model::{
-    AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall, TextSink,
-    Usage,
+    AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall,
+    RequestPurpose, TextSink, Usage,
 };
 pub use outcome::{Outcome, RunTotals, StopReason};
-pub use progress::{Progress, StoppedBy};
+pub use progress::{Progress, StoppedBy, Trim};
 pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
 pub use status::{
-    BreakerStatus, BreakerSwitch, Counters, DependencyKind, PastFailure, ServiceState, ToolChange, ToolEvent,
-    ToolStatus,
+    BreakerStatus, BreakerSwitch, Counters, DependencyKind, ErrorSpike, PastFailure, ServiceState,
+    ToolChange, ToolEvent, ToolStatus,
 };
 pub use tool::{
     BreakerPolicy, BudgetPolicy, CancelSignal, Effect, NeverCancelled, OnExhausted, ResiliencePolicy,

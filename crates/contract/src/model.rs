@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BoxFuture, Failure, History, Json, MicroUsd, ResiliencePolicy, RunId, Timestamp, Tokens, ToolSpec,
+    BoxFuture, Failure, History, Json, MicroUsd, ResiliencePolicy, RunId, Timestamp, TokenCounter, Tokens,
+    ToolSpec,
 };
 
 /// What a million tokens cost.
@@ -92,13 +93,29 @@ pub struct ModelSpec {
     pub price: Price,
     /// The most tokens one reply may have, if we set a limit.
     pub output_tokens_max: Option<u32>,
+    /// The most tokens that a request and its reply may have together, where that is known.
+    pub context_window: Option<Tokens>,
+    /// How the model counts tokens, where that is known.
+    pub counter: Option<TokenCounter>,
     /// Timeouts, retries, breaker, budget, concurrency.
     pub resilience: ResiliencePolicy,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestPurpose {
+    /// A turn of the run.
+    #[default]
+    Turn,
+    /// A summary of turns that no longer fit the context window. It has no tools.
+    Summary,
 }
 
 /// One request: the whole conversation and the tools on offer.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
+    /// What it is for. A provider is not told.
+    pub purpose: RequestPurpose,
     /// The conversation so far, shared and never copied.
     pub history: Arc<History>,
     /// The tools on offer; empty for a turn without tools.
@@ -110,12 +127,17 @@ pub struct ModelRequest {
 impl ModelRequest {
     /// A request for an answer in any words.
     pub const fn new(history: Arc<History>, tools: Arc<[Arc<ToolSpec>]>) -> Self {
-        Self { history, tools, answer: None }
+        Self { purpose: RequestPurpose::Turn, history, tools, answer: None }
+    }
+
+    /// A request for a summary.
+    pub fn summary(history: Arc<History>) -> Self {
+        Self { purpose: RequestPurpose::Summary, ..Self::new(history, Arc::new([])) }
     }
 }
 
 /// The shape that the answer of a run must have.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerSchema {
     /// A name for it, as providers want one: 1 to 64 of `a-z A-Z 0-9 _ -`.
     pub name: Arc<str>,

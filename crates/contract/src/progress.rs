@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, FailureCode, HistoryRepair, Outcome};
+use crate::{CallKey, FailureCode, HistoryRepair, Outcome, Question, Tokens};
 
 /// Why there was no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,27 @@ pub enum StoppedBy {
     RetryAfter,
     /// Cancelled.
     Cancelled,
+}
+
+/// How a conversation was made shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trim {
+    /// Texts of observations were cut.
+    Shortened {
+        /// How many observations.
+        observations: u32,
+    },
+    /// The oldest rounds gave way to a summary by the model.
+    Summarised {
+        /// How many rounds.
+        rounds: u32,
+    },
+    /// The oldest rounds gave way to a note, since no summary could be had.
+    Dropped {
+        /// How many rounds.
+        rounds: u32,
+    },
 }
 
 /// One thing that happened in a run.
@@ -69,6 +90,13 @@ pub enum Progress {
         /// The arguments, bounded and redacted.
         arguments: Arc<str>,
     },
+    /// What the model wrote was put right, without loss, before the call was looked at.
+    CallRepaired {
+        /// The call.
+        call: CallKey,
+        /// What was done, in words; the first 20.
+        repairs: Vec<Arc<str>>,
+    },
     /// An attempt of a call starts.
     AttemptStarted {
         /// The call.
@@ -92,6 +120,28 @@ pub enum Progress {
         message: Arc<str>,
         /// The wait before the next.
         wait: Duration,
+    },
+    /// The tool of a call is out of service, and the call waits until it may work again.
+    CallParked {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// The kind of failure that showed it.
+        code: FailureCode,
+        /// What happened.
+        message: Arc<str>,
+        /// The longest wait before it is asked again.
+        wait: Duration,
+    },
+    /// The tool of a parked call is asked again.
+    CallUnparked {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// How long the call was parked.
+        parked: Duration,
     },
     /// A call ended.
     CallEnded {
@@ -126,6 +176,18 @@ pub enum Progress {
         /// What the provider says.
         message: Arc<str>,
     },
+    /// The model asked the user, and the call waits for the answer.
+    InputRequested(
+        /// The question.
+        Question,
+    ),
+    /// The user answered.
+    InputGiven {
+        /// The call that asked.
+        call: CallKey,
+        /// The user's words, redacted.
+        text: Arc<str>,
+    },
     /// The breaker of a dependency opened during this run.
     BreakerOpened {
         /// The tool or model.
@@ -139,6 +201,17 @@ pub enum Progress {
         turn: u32,
         /// The words.
         text: Arc<str>,
+    },
+    /// The conversation was made shorter, so that it fits the model's context window.
+    ContextTrimmed {
+        /// The turn whose request is made to fit.
+        turn: u32,
+        /// How.
+        trim: Trim,
+        /// Its size before, as far as it can be told.
+        before: Tokens,
+        /// Its size after.
+        after: Tokens,
     },
     /// So many events were lost because the watcher was slow.
     Lagged {

@@ -55,6 +55,21 @@ pub struct ToolStatus {
     pub counters: Counters,
     /// The latest failed attempts, oldest first; at most 20, redacted.
     pub last_failures: Vec<PastFailure>,
+    /// That it answers with more recoverable failures than it used to; none while it does not.
+    #[serde(default)]
+    pub error_spike: Option<ErrorSpike>,
+}
+
+/// A dependency that works answers with more recoverable failures than it used to: its schema or
+/// the service behind it has a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorSpike {
+    /// Recoverable failures among the latest answers.
+    pub failures: u32,
+    /// The latest answers, values and recoverable failures together.
+    pub answers: u32,
+    /// The share of such failures in all answers before those, in thousandths.
+    pub usual_milli: u32,
 }
 
 /// Whether a dependency takes calls.
@@ -186,6 +201,11 @@ pub enum ToolChange {
     AttemptAbandoned {
         /// How many such attempts there are now.
         abandoned: u32,
+    },
+    /// It answers with more recoverable failures than it used to. Told once for each rise.
+    ErrorSpike {
+        /// How many, and how many were usual.
+        spike: ErrorSpike,
     },
     /// The code of an abandoned attempt has ended after all.
     AbandonedEnded {

@@ -68,6 +68,8 @@ pub enum OnExhausted {
     EndRun,
     /// The tool is optional: the model is told and goes on without it.
     Observe,
+    /// The run waits, at no cost, until the tool may work again or [`ToolSpec::max_park`] is over.
+    Park,
 }
 
 /// How often and when an attempt is repeated.
@@ -221,6 +223,8 @@ pub struct ToolSpec {
     pub effect: Effect,
     /// What a run does when the tool stays broken.
     pub on_exhausted: OnExhausted,
+    /// Under [`OnExhausted::Park`], how long a call may wait for the tool in all. Default 1 h.
+    pub max_park: Duration,
     /// The tool that is asked in its place when it is exhausted or down, with the same arguments.
     pub fallback: Option<Arc<str>>,
     /// Asked again and again on purpose: identical successes are not a loop.
@@ -273,6 +277,7 @@ impl ToolSpec {
             parameters: Arc::new(parameters),
             effect: Effect::Once,
             on_exhausted: OnExhausted::EndRun,
+            max_park: Duration::from_secs(3600),
             fallback: None,
             polling: false,
             output_bytes_max: 32 * 1024,

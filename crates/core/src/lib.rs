@@ -5,6 +5,7 @@
 //! proves it from the dependency tree. What an effect does is the runtime's affair.
 
 mod arguments;
+mod context;
 mod excerpt;
 pub mod loop_guard;
 mod names;

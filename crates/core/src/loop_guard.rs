@@ -332,11 +332,12 @@ pub fn repeated_failure(call: &Fingerprint, failures: u32, code: FailureCode) ->
 }
 
 /// What the model is told, in the user's place, when its turns repeat.
-pub fn repetition_nudge(call: &Fingerprint, times: u32) -> Arc<str> {
+///
+/// `call` is what may be shown of it.
+pub fn repetition_nudge(call: &str, times: u32) -> Arc<str> {
     format!(
-        "You have asked for the same thing {times} times (`{}`) and got the same result each time. \
-         Asking again changes nothing: use the results you have, try something else, or give your final answer.",
-        call.display()
+        "You have asked for the same thing {times} times (`{call}`) and got the same result each time. \
+         Asking again changes nothing: use the results you have, try something else, or give your final answer."
     )
     .into()
 }

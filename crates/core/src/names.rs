@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::excerpt::head;
 
-const NAME_BYTES_MAX: usize = 64;
+/// The longest name that every provider takes.
+pub(crate) const NAME_BYTES_MAX: usize = 64;
 const JARO_WINKLER_MIN: f64 = 0.85;
 const DAMERAU_LEVENSHTEIN_MIN: f64 = 0.6;
 
@@ -16,10 +17,14 @@ const DAMERAU_LEVENSHTEIN_MIN: f64 = 0.6;
 /// A legal name comes back as it is. A control token that leaked into the name (`read<|channel|>…`)
 /// is cut off with all that follows.
 pub(crate) fn legal(name: &str) -> String {
-    let clean = name.split("<|").next().unwrap_or_default().trim();
     let keep = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    let legal: String = clean.chars().map(keep).take(NAME_BYTES_MAX).collect();
+    let legal: String = clean(name).chars().map(keep).take(NAME_BYTES_MAX).collect();
     if legal.is_empty() { "unnamed".to_owned() } else { legal }
+}
+
+/// The name without a control token that leaked into it, and what follows that.
+pub(crate) fn clean(name: &str) -> &str {
+    name.split("<|").next().unwrap_or_default().trim()
 }
 
 /// The existing names that `wanted` may have meant, the likeliest first, at most `count_max`.

@@ -13,6 +13,7 @@ use dauntless_contract::{
 };
 use serde::Serialize;
 
+use crate::context::ResultId;
 use crate::excerpt::{head, shortened, tail};
 
 /// Longest text of a failure, in bytes.
@@ -20,6 +21,9 @@ pub const FAILURE_BYTES_MAX: usize = 2048;
 
 /// Room for the note in the middle of a cut text.
 const NOTE_BYTES_MAX: usize = 160;
+
+/// What is left of an observation that was shortened as far as it goes, in bytes.
+pub(crate) const GLIMPSE_BYTES_MAX: usize = 320;
 
 const DETAILS_MAX: usize = 20;
 const CANDIDATES_MAX: usize = 20;
@@ -38,16 +42,21 @@ const CHECK_FIRST: &str = "It may have happened. Check whether it did before you
 /// A text of nothing, `null` or an empty list says that the call worked, so that it does not read
 /// like a failure.
 pub fn success(output: &ToolOutput, spec: &ToolSpec) -> Observation {
+    success_kept(output, spec, None)
+}
+
+/// The same, with the name by which the model can read what is left out, if it was kept.
+pub(crate) fn success_kept(output: &ToolOutput, spec: &ToolSpec, kept: Option<ResultId>) -> Observation {
     let text = match output.text.trim() {
         "" | "null" => NOTHING_TO_SHOW.into(),
         "[]" => "The call worked. The result is an empty list: []".into(),
-        _ => within(&output.text, spec.output_bytes_max),
+        _ => within(&output.text, spec.output_bytes_max, kept),
     };
     Observation { text }
 }
 
 /// The text, or its head and tail around a note of how much is left out.
-fn within(text: &Arc<str>, bytes_max: usize) -> Arc<str> {
+fn within(text: &Arc<str>, bytes_max: usize, kept: Option<ResultId>) -> Arc<str> {
     if text.len() <= bytes_max {
         return Arc::clone(text);
     }
@@ -59,11 +68,28 @@ fn within(text: &Arc<str>, bytes_max: usize) -> Arc<str> {
     let start = head(text, room - room / 4);
     let left_out = text.len() - start.len() - end.len();
     let whole = text.len();
-    format!(
-        "{start}\n[… {left_out} of {whole} bytes left out. To read them, call again for less at a time: \
-         a narrower query, a page or a range. …]\n{end}"
-    )
-    .into()
+    let how = match kept {
+        Some(id) => format!("call read_result with the id `{id}` and a range of bytes."),
+        None => "call again for less at a time: a narrower query, a page or a range.".to_owned(),
+    };
+    format!("{start}\n[… {left_out} of {whole} bytes left out. To read them, {how} …]\n{end}").into()
+}
+
+/// A success of an earlier turn that has to be shorter now: its beginning, its end if there is room
+/// for more than a glimpse, and where the rest is.
+///
+/// It invites nobody to call the tool again, which may have had an effect.
+pub(crate) fn shortened_later(text: &Arc<str>, bytes_max: usize, kept: Option<ResultId>) -> Arc<str> {
+    let room = bytes_max.saturating_sub(NOTE_BYTES_MAX);
+    let end = if bytes_max > 2 * GLIMPSE_BYTES_MAX { tail(text, room / 4) } else { "" };
+    let start = head(text, room - end.len());
+    let (left_out, whole) = (text.len() - start.len() - end.len(), text.len());
+    let how = match kept {
+        Some(id) => format!(" To read them, call read_result with the id `{id}` and a range of bytes."),
+        None => String::new(),
+    };
+    let gap = if end.is_empty() { "" } else { "\n" };
+    format!("{start}\n[… {left_out} of {whole} bytes left out to save room.{how} …]{gap}{end}").into()
 }
 
 /// A failure as JSON: `error`, `message`, `hint`, `details`, `candidates`, `schema`,

@@ -21,28 +21,31 @@ const SECRET_CHARS_MIN: usize = 6;
 const PASSES_MAX: usize = 8;
 
 /// Secrets that show by themselves. The groups `keep` and `after` stay around the mask.
+///
+/// Word boundaries are those of ASCII, as `(?-u:\b)`: for the others a regex has to leave its fast
+/// way at the first letter beyond ASCII, and a long Chinese text would take seconds.
 const SHAPES: [&str; 9] = [
     // Keys of model providers, Amazon, GitHub, Google, Slack.
-    r"\bsk-(?:[A-Za-z_-]*[0-9][A-Za-z0-9_-]{5,}|[A-Za-z_-]{16,})",
-    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-    r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})",
-    r"\bAIza[A-Za-z0-9_-]{12,}",
-    r"\bxox[a-z]-[A-Za-z0-9-]{8,}",
+    r"(?-u:\b)sk-(?:[A-Za-z_-]*[0-9][A-Za-z0-9_-]{5,}|[A-Za-z_-]{16,})",
+    r"(?-u:\b)(?:AKIA|ASIA)[A-Z0-9]{16}(?-u:\b)",
+    r"(?-u:\b)(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})",
+    r"(?-u:\b)AIza[A-Za-z0-9_-]{12,}",
+    r"(?-u:\b)xox[a-z]-[A-Za-z0-9-]{8,}",
     // A JSON web token.
-    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    r"(?-u:\b)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
     // A private key; one that is cut off goes on to the end of the text.
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
     // The token of a bearer; a digit or a dash tells it from prose.
-    r"(?<keep>\b(?i:bearer)\s+)[A-Za-z0-9.~+/=]*[0-9_-][A-Za-z0-9._~+/=-]*",
+    r"(?<keep>(?-u:\b)(?i:bearer)\s+)[A-Za-z0-9.~+/=]*[0-9_-][A-Za-z0-9._~+/=-]*",
     // The password in `scheme://user:password@host`.
-    r#"(?<keep>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:)[^\s/@"'<>]+(?<after>@)"#,
+    r#"(?<keep>(?-u:\b)[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:)[^\s/@"'<>]+(?<after>@)"#,
 ];
 
 /// Keys whose values are secrets. A bare `token` counts, a page token does not.
 const NAMES: &str = "(?:password|passwd|passphrase|pwd|secret\
     |(?:api|access|private|secret|account)[_-]?key\
     |(?:access|auth|refresh|id|session|api|bot)[_-]?token\
-    |(?-i:[A-Z0-9]_TOKEN)|\\btoken)";
+    |(?-i:[A-Z0-9]_TOKEN)|(?-u:\\b)token)";
 
 /// What may follow such a key: in a query, quoted, quoted inside quotes, bare. A bare value after a
 /// colon needs a digit, to tell it from prose.
@@ -56,7 +59,7 @@ const VALUES: [&str; 6] = [
 ];
 
 /// A header with credentials of any scheme.
-const HEADER: &str = r#"(?i)(?<keep>\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)[^\s"',;]+"#;
+const HEADER: &str = r#"(?i)(?<keep>(?-u:\b)(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)[^\s"',;]+"#;
 
 /// Replaces secrets by `[redacted]`. Cheap to clone.
 #[derive(Clone)]
@@ -149,7 +152,7 @@ impl Redactor {
 
     /// A failure without secrets in any of its texts, the operator's cause included.
     pub fn failure(&self, failure: Failure) -> Failure {
-        let Failure { code, message, hint, details, candidates, retry_after, effect, schema, source } =
+        let Failure { code, message, hint, details, candidates, retry_after, effect, schema, window, source } =
             failure;
         let problem = |FieldProblem { path, expected, got }: FieldProblem| FieldProblem {
             path: self.shared(path),
@@ -165,6 +168,7 @@ impl Redactor {
             retry_after,
             effect,
             schema: schema.and_then(|schema| self.json(schema)),
+            window,
             source: source.map(|source| self.shared(source)),
         }
     }

@@ -1,10 +1,12 @@
-//! The composition root: configuration, wiring, telemetry, and the rehearsal.
+//! The composition root: configuration, wiring, telemetry, the control socket, and the rehearsal.
 //!
 //! Everything here is about a process: what it is told in a file, what it puts together from that,
 //! and what it says about itself. Nothing here decides what a run does next.
 
 pub mod chaos;
 pub mod config;
+pub mod control;
+pub mod probe;
 pub mod rehearsal;
 pub mod tally;
 pub mod telemetry;

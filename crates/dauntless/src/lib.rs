@@ -45,32 +45,36 @@ extern crate self as dauntless;
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
+mod answer;
 #[cfg(feature = "openai")]
 mod env;
 mod tool;
 
 pub use dauntless_contract::{
-    AgentSpec, AppendError, BoxFuture, BreakerPolicy, BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy,
-    Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock, Counters, CreateError, DependencyKind,
-    Effect, EffectState, Failure, FailureCode, Fence, FieldProblem, Finish, History, HistoryFault,
-    HistoryRepair, Journal, Json, LimitKind, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest,
-    ModelSpec, NeverCancelled, NewRun, NotJson, Observation, OnExhausted, Outcome, PanicPolicy, PastFailure,
-    Price, Progress, RawCall, ReadError, Recorded, RepairedHistory, ResiliencePolicy, RetryPolicy, Round,
-    RunEvent, RunId, RunLimits, RunTimer, RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink,
-    Timestamp, Tokens, Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError,
-    ToolStatus, Usage,
+    AgentSpec, AnswerSchema, AnswerSpec, AppendError, Attendance, BoxFuture, BreakerPolicy, BreakerStatus,
+    BreakerSwitch, Bucket, BudgetPolicy, Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock,
+    CountTokens, Counters, CreateError, DependencyKind, Effect, EffectState, ErrorSpike, Failure,
+    FailureCode, Fence, FieldProblem, Finish, History, HistoryFault, HistoryRepair, Journal, Json, LimitKind,
+    Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled, NewRun, NotJson,
+    Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, Question, RawCall,
+    ReadError, Recorded, RepairedHistory, RequestPurpose, ResiliencePolicy, RetryPolicy, Round, RunEvent,
+    RunId, RunLimits, RunTimer, RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink, Timestamp,
+    TokenCounter, Tokens, Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec,
+    ToolSpecError, ToolStatus, Trim, Usage,
 };
 pub use dauntless_journal::Memory;
 pub use dauntless_macros::tool;
+pub use dauntless_models::StructuredCalls;
 #[cfg(feature = "openai")]
-pub use dauntless_models::{OpenAi, OpenAiBuildError, OpenAiBuilder, Secret};
-pub use dauntless_models::{ScriptError, Scripted, Turn, When};
+pub use dauntless_models::{Api, CallIds, NoText, OpenAi, OpenAiBuildError, OpenAiBuilder, Profile, Secret};
+pub use dauntless_models::{ScriptError, Scripted, Turn, When, known_counter, known_window};
 pub use dauntless_runtime::{
-    Agent, BuildError, CallByHand, Canceller, Escalation, Lagged, Quarantined, RedactError, RestartPolicy,
-    RevivalPolicy, RunHandle, RunStream, Runtime, RuntimeBuilder, Submission, SubmitError, SystemClock,
-    ToolEvents, UnreachableLimit, supervision,
+    Agent, AnswerError, Answerer, BuildError, CallByHand, Canceller, Escalation, Lagged, Quarantined,
+    RedactError, RestartPolicy, RevivalPolicy, RunHandle, RunStream, Runtime, RuntimeBuilder, Submission,
+    SubmitError, SystemClock, ToolEvents, UnreachableLimit, supervision,
 };
 
+pub use answer::{Answers, NoValue, RunTyped, Typed, TypedAgent};
 #[cfg(feature = "openai")]
 pub use env::{FromEnv, FromEnvError};
 pub use tool::{FnTool, ToolSet, tool_fn, tool_fn_with_ctx};
@@ -78,8 +82,9 @@ pub use tool::{FnTool, ToolSet, tool_fn, tool_fn_with_ctx};
 /// What most programs need, for `use dauntless::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        Agent, Effect, Failure, FailureCode, Outcome, Progress, RunLimits, Runtime, Scripted, StopReason,
-        Tool, ToolCtx, ToolOutput, ToolSet, Turn, tool, tool_fn, tool_fn_with_ctx,
+        Agent, Answers, Effect, Failure, FailureCode, NoValue, Outcome, Progress, RunLimits, RunTyped,
+        Runtime, Scripted, StopReason, Tool, ToolCtx, ToolOutput, ToolSet, Turn, Typed, TypedAgent, tool,
+        tool_fn, tool_fn_with_ctx,
     };
     #[cfg(feature = "openai")]
     pub use crate::{FromEnv, OpenAi};

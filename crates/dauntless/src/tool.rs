@@ -23,6 +23,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use self::schema::of as schema_of;
+
 #[doc(hidden)]
 pub use self::answer::{IntoAnswer, Returned};
 
@@ -115,6 +117,12 @@ impl FnTool {
     #[must_use]
     pub fn on_exhausted(self, end: OnExhausted) -> Self {
         self.with(|spec| spec.on_exhausted = end)
+    }
+
+    /// Bounds how long a call may wait for the tool under [`OnExhausted::Park`]. Default 1 h.
+    #[must_use]
+    pub fn max_park(self, longest: Duration) -> Self {
+        self.with(|spec| spec.max_park = longest)
     }
 
     /// Names the tool of the agent that is asked in its place, with the same arguments, when it is

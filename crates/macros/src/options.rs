@@ -41,13 +41,14 @@ const EFFECTS: &[(&str, &str)] = &[
     ("once", "Once"),
 ];
 
-const ENDS: &[(&str, &str)] = &[("end_run", "EndRun"), ("observe", "Observe")];
+const ENDS: &[(&str, &str)] = &[("end_run", "EndRun"), ("observe", "Observe"), ("park", "Park")];
 
 const KEYS: &[(&str, Kind)] = &[
     ("name", Kind::Text),
     ("description", Kind::Text),
     ("effect", Kind::Word("Effect", EFFECTS)),
     ("on_exhausted", Kind::Word("OnExhausted", ENDS)),
+    ("max_park", Kind::Length),
     ("timeout", Kind::Length),
     ("deadline", Kind::Length),
     ("concurrency", Kind::Count(1)),

@@ -35,8 +35,8 @@ fn a_key_that_does_not_exist_names_the_nearest() {
         expect![[r#"
             efect -> `#[tool]` has no key `efect`: did you mean `effect`?
             time_out -> `#[tool]` has no key `time_out`: did you mean `timeout`?
-            colour -> `#[tool]` has no key `colour`: the keys are `name`, `description`, `effect`, `on_exhausted`, `timeout`, `deadline`, `concurrency`, `waiting`, `attempts`, `fallback`, `polling`, `output_bytes_max`
-            a::b -> `#[tool]` has no key `a :: b`: the keys are `name`, `description`, `effect`, `on_exhausted`, `timeout`, `deadline`, `concurrency`, `waiting`, `attempts`, `fallback`, `polling`, `output_bytes_max`"#]],
+            colour -> `#[tool]` has no key `colour`: the keys are `name`, `description`, `effect`, `on_exhausted`, `max_park`, `timeout`, `deadline`, `concurrency`, `waiting`, `attempts`, `fallback`, `polling`, `output_bytes_max`
+            a::b -> `#[tool]` has no key `a :: b`: the keys are `name`, `description`, `effect`, `on_exhausted`, `max_park`, `timeout`, `deadline`, `concurrency`, `waiting`, `attempts`, `fallback`, `polling`, `output_bytes_max`"#]],
     );
 }
 
@@ -47,7 +47,7 @@ fn a_wrong_value_says_what_the_key_takes() {
             "effect = \"readonly\"",
             "effect = \"green\"",
             "effect = read_only",
-            "on_exhausted = \"park\"",
+            "on_exhausted = \"retry\"",
             "concurrency = 0",
             "concurrency = -1",
             "attempts = \"3\"",
@@ -63,7 +63,7 @@ fn a_wrong_value_says_what_the_key_takes() {
             "readonly" -> `effect` needs one of "read_only", "idempotent", "keyed", "verifiable", "once": did you mean "read_only"?
             "green" -> `effect` needs one of "read_only", "idempotent", "keyed", "verifiable", "once"
             read_only -> `effect` needs one of "read_only", "idempotent", "keyed", "verifiable", "once"
-            "park" -> `on_exhausted` needs one of "end_run", "observe"
+            "retry" -> `on_exhausted` needs one of "end_run", "observe", "park"
             0 -> `concurrency` needs a whole number from 1 to 4294967295, like `concurrency = 8`
             -1 -> `concurrency` needs a whole number from 1 to 4294967295, like `concurrency = 8`
             "3" -> `attempts` needs a whole number from 1 to 4294967295, like `attempts = 8`

@@ -12,7 +12,7 @@ use dauntless_contract::{Finish, Json, ModelReply, RawCall, Usage};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use crate::wire::{Arguments, CALLS_KEY, CallPart, Packet};
+use crate::wire::{Arguments, CALLS_KEY, CallPart, Packet, merge};
 use route::Route;
 
 mod route;
@@ -216,7 +216,7 @@ impl OpenCall {
             Arguments::Absent => {}
             Arguments::Text(text) => self.arguments.push_str(&text),
             Arguments::Value(json) if self.has_no_arguments() => self.arguments = json,
-            Arguments::Value(json) if self.arguments == json => {}
+            Arguments::Value(json) if is_same(&self.arguments, &json) => {}
             Arguments::Value(_) => self.doubt("its arguments came both in pieces and as a whole"),
             Arguments::NotText => {
                 self.doubt("its arguments hold half of a surrogate pair, which is no character")
@@ -242,21 +242,14 @@ impl OpenCall {
     }
 }
 
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
+/// Whether both say the same, however they are spaced.
+fn is_same(one: &str, other: &str) -> bool {
+    let value = |text| serde_json::from_str::<Value>(text).ok();
+    one == other || value(one).is_some_and(|one| Some(one) == value(other))
 }
 
-/// Adds what a chunk says to what is there: text to text, list to list; else the later one counts.
-fn merge(fields: &mut Map<String, Value>, more: Map<String, Value>) {
-    for (name, value) in more {
-        match (fields.get_mut(&name), value) {
-            (Some(Value::String(text)), Value::String(piece)) => text.push_str(&piece),
-            (Some(Value::Array(list)), Value::Array(items)) => list.extend(items),
-            (_, value) => {
-                fields.insert(name, value);
-            }
-        }
-    }
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// Keeps the ids that are there and used once; makes one for every other call.

@@ -13,19 +13,27 @@ pub mod fuzzing;
 #[cfg(feature = "openai")]
 mod openai;
 #[cfg(feature = "openai")]
+mod profile;
+#[cfg(feature = "openai")]
 mod retry_after;
 #[cfg(feature = "scripted")]
 mod scripted;
 #[cfg(feature = "openai")]
 mod secret;
+mod structured;
+mod tokens;
 #[cfg(feature = "openai")]
 mod wire;
 
 #[cfg(feature = "openai")]
-pub use openai::{OpenAi, OpenAiBuildError, OpenAiBuilder};
+pub use openai::{Api, OpenAi, OpenAiBuildError, OpenAiBuilder};
+#[cfg(feature = "openai")]
+pub use profile::{CallIds, NoText, Profile};
 #[cfg(feature = "openai")]
 pub use retry_after::retry_after;
 #[cfg(feature = "scripted")]
 pub use scripted::{ScriptError, Scripted, Turn, When};
 #[cfg(feature = "openai")]
 pub use secret::Secret;
+pub use structured::StructuredCalls;
+pub use tokens::{known_counter, known_window};

@@ -1,4 +1,4 @@
-//! The client for every provider that speaks OpenAI's chat completions.
+//! The client for every provider that speaks one of OpenAI's APIs: chat completions or Responses.
 //!
 //! One call is one HTTP request: `async-openai`'s own retries are replaced by a service that keeps
 //! status, headers and body of every failure, and the client classifies each once. It speaks its
@@ -22,12 +22,14 @@ use tracing::Dispatch;
 use tracing::instrument::WithSubscriber;
 
 use crate::assembler::Assembler;
+use crate::profile::Profile;
 use crate::secret::Secret;
-use crate::wire::{ChatRequest, Packet, WireError};
+use crate::wire::{Calling, WireError};
 use endpoint::Endpoint;
 use failure::Reporter;
 use transport::{PlainAnswer, ProviderError};
 
+mod api;
 mod builder;
 mod endpoint;
 pub(crate) mod failed_generation;
@@ -38,6 +40,7 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
+pub use api::Api;
 pub use builder::{OpenAiBuildError, OpenAiBuilder};
 
 /// A model behind an OpenAI-compatible endpoint.
@@ -58,7 +61,10 @@ pub struct OpenAi {
     stream: bool,
     idle_timeout: Duration,
     settings: Arc<Map<String, Value>>,
-    send_back: Arc<[String]>,
+    api: Api,
+    profile: Arc<Profile>,
+    calling: Calling,
+    answer_schemas: bool,
     /// The key and the values of headers: what no failure may show.
     secrets: Arc<[Secret]>,
 }
@@ -70,11 +76,11 @@ impl OpenAi {
     }
 
     async fn plain(&self, ctx: &ModelCtx, request: &ModelRequest) -> Result<ModelReply, Failure> {
-        let body = self.body(request);
+        let body = self.api.body(self, request);
         // `async-openai` logs bodies that it cannot read; nobody listens in here. A subscriber made
         // for the call would have every callsite asked again, at each of a thousand calls.
-        let chat = self.client.chat();
-        let exchange = chat.create_byot(&body).with_subscriber(Dispatch::none());
+        let group = self.api.of(&self.client).map_err(|error| self.reporter().of_exchange(error))?;
+        let exchange = group.create_byot(&body).with_subscriber(Dispatch::none());
         match self.in_time(exchange).await? {
             Ok(body) => self.whole(ctx, request, body),
             Err(error) => self.failed(ctx, request, error),
@@ -82,14 +88,15 @@ impl OpenAi {
     }
 
     async fn streamed(&self, ctx: &ModelCtx, request: &ModelRequest) -> Result<ModelReply, Failure> {
-        let body = self.body(request);
-        let chat = self.client.chat();
-        let mut chunks = match self.in_time(chat.create_stream_byot::<_, Box<RawValue>>(&body)).await? {
+        let body = self.api.body(self, request);
+        let group = self.api.of(&self.client).map_err(|error| self.reporter().of_exchange(error))?;
+        let mut chunks = match self.in_time(group.create_stream_byot::<_, Box<RawValue>>(&body)).await? {
             Ok(chunks) => chunks,
             Err(error) => return self.failed(ctx, request, error),
         };
         let mut assembler = Assembler::default();
-        loop {
+        let mut reader = self.api.reader(&self.profile.send_back);
+        while !reader.is_over() {
             // Until the first chunk a model may think; only then is silence a stall.
             let patience =
                 if assembler.has_choice() { self.idle_timeout } else { self.spec.resilience.attempt_timeout };
@@ -101,7 +108,7 @@ impl OpenAi {
                 Ok(None) => return Err(self.reporter().cut_off()),
                 Err(_) => return Err(self.reporter().stalled(patience)),
             };
-            let packet = Packet::read(&chunk, &self.send_back);
+            let packet = reader.chunk(&chunk);
             if let Some(error) = &packet.error {
                 return self.in_band(error, chunk.get(), request);
             }
@@ -128,7 +135,7 @@ impl OpenAi {
         request: &ModelRequest,
         body: Box<RawValue>,
     ) -> Result<ModelReply, Failure> {
-        let packet = Packet::read(&body, &self.send_back);
+        let packet = self.api.reader(&self.profile.send_back).whole(&body);
         if let Some(error) = &packet.error {
             return self.in_band(error, body.get(), request);
         }
@@ -187,16 +194,6 @@ impl OpenAi {
         Some(call.finish(self.spec.output_tokens_max, call_ids(&request.history)))
     }
 
-    fn body<'a>(&'a self, request: &'a ModelRequest) -> ChatRequest<'a> {
-        ChatRequest {
-            model: &self.spec.name,
-            request,
-            stream: self.stream,
-            settings: &self.settings,
-            send_back: &self.send_back,
-        }
-    }
-
     fn reporter(&self) -> Reporter<'_> {
         Reporter { model: &self.spec.name, secrets: &self.secrets }
     }
@@ -234,6 +231,7 @@ impl fmt::Debug for OpenAi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAi")
             .field("spec", &self.spec)
+            .field("api", &self.api)
             .field("stream", &self.stream)
             .field("idle_timeout", &self.idle_timeout)
             .finish_non_exhaustive()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use dauntless_contract::{
     BoxFuture, Failure, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall,
-    ResiliencePolicy,
+    RequestPurpose, ResiliencePolicy,
 };
 
 use observed::{Missing, Observed};
@@ -24,11 +24,15 @@ mod tests;
 pub use file::ScriptError;
 pub use turn::{Turn, When};
 
+/// What it answers when it is asked for a summary.
+const SUMMARY: &str = "The scripted model keeps no summary of what went before.";
+
 /// A model that answers request after request as its script says.
 ///
 /// The first request of a run gets the first turn, and so on. Turns with a condition are
 /// alternatives to the turn after them and take no place of their own: the first whose condition
-/// holds answers, and the turn without a condition is the answer in all other cases.
+/// holds answers, and the turn without a condition is the answer in all other cases. A request for a
+/// summary is no turn: it is answered with a fixed sentence.
 ///
 /// # Failures
 /// - `gone` when the script has no turn, or no alternative, for a request.
@@ -48,6 +52,8 @@ impl Scripted {
             provider: "scripted".into(),
             price: Price::default(),
             output_tokens_max: None,
+            context_window: None,
+            counter: None,
             resilience: ResiliencePolicy::for_model(),
         };
         let mut steps = Vec::new();
@@ -101,6 +107,10 @@ impl Scripted {
     }
 
     async fn answer(&self, ctx: ModelCtx, request: ModelRequest) -> Result<ModelReply, Failure> {
+        if request.purpose == RequestPurpose::Summary {
+            // It is no turn of the script, and whatever the harness asks for it must get.
+            return Ok(ModelReply { model: Some(Arc::clone(&self.spec.name)), ..ModelReply::text(SUMMARY) });
+        }
         let observed = Observed::of(&request.history);
         let (number, turn) = self.turn(ctx.turn, &observed)?;
         if !turn.delay.is_zero() {

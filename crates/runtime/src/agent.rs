@@ -3,8 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{AgentSpec, Bucket, Model, PanicPolicy, RunLimits, Tool};
-use dauntless_core::toolbox::{Quarantined, Toolbox};
+use dauntless_contract::{
+    AgentSpec, AnswerSchema, AnswerSpec, Bucket, Model, PanicPolicy, RunLimits, Tool, ToolSpec,
+};
+use dauntless_core::run::{AnswerShape, toolbox};
+use dauntless_core::toolbox::{Quarantined, SourceName, Toolbox, shown_names};
+use serde_json::Value;
 
 /// A named role: instructions, tools, and optionally a model and limits of its own.
 ///
@@ -18,16 +22,29 @@ pub struct Agent {
 #[derive(Clone)]
 struct Inner {
     spec: AgentSpec,
-    tools: Vec<Arc<dyn Tool>>,
+    tools: Vec<Sourced>,
     model: Option<Arc<dyn Model>>,
     fallbacks: Vec<(Arc<dyn Model>, Vec<Bucket>)>,
     limits: Option<RunLimits>,
 }
 
+/// A tool, and where it comes from if not from the program itself.
+#[derive(Clone)]
+struct Sourced {
+    source: Option<Arc<str>>,
+    tool: Arc<dyn Tool>,
+}
+
 impl Agent {
     /// An agent without instructions and tools.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        let spec = AgentSpec { name: name.into(), instructions: "".into(), on_panic: PanicPolicy::default() };
+        let spec = AgentSpec {
+            name: name.into(),
+            instructions: "".into(),
+            on_panic: PanicPolicy::default(),
+            answer: None,
+            ask_user: false,
+        };
         Self {
             inner: Arc::new(Inner {
                 spec,
@@ -55,15 +72,36 @@ impl Agent {
     /// Adds several tools, such as those of one `#[tool] impl` block.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        let tools = tools.into_iter().map(|tool| Sourced { source: None, tool });
+        Arc::make_mut(&mut self.inner).tools.extend(tools);
+        self
+    }
+
+    /// Adds tools under names that others chose, such as those of a server.
+    ///
+    /// The model is shown legal names. One that another source has too is shown as `source__name`.
+    /// Everything about the runs of this agent uses the shown name; the tool itself is called by its
+    /// own, which its status and its logs use. A tool of a source that cannot be offered is left out
+    /// with a warning, and the others work.
+    #[must_use]
+    pub fn source(
+        mut self,
+        name: impl Into<Arc<str>>,
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+    ) -> Self {
+        let source = Some(name.into());
+        let tools = tools.into_iter().map(|tool| Sourced { source: source.clone(), tool });
         Arc::make_mut(&mut self.inner).tools.extend(tools);
         self
     }
 
     /// Puts each tool so far behind another: one that injects faults, records, or asks a person.
     #[must_use]
-    pub fn map_tools(mut self, wrap: impl FnMut(Arc<dyn Tool>) -> Arc<dyn Tool>) -> Self {
+    pub fn map_tools(mut self, mut wrap: impl FnMut(Arc<dyn Tool>) -> Arc<dyn Tool>) -> Self {
         let inner = Arc::make_mut(&mut self.inner);
-        inner.tools = std::mem::take(&mut inner.tools).into_iter().map(wrap).collect();
+        let tools = std::mem::take(&mut inner.tools).into_iter();
+        let wrapped = tools.map(|Sourced { source, tool }| Sourced { source, tool: wrap(tool) });
+        inner.tools = wrapped.collect();
         self
     }
 
@@ -106,6 +144,39 @@ impl Agent {
         self
     }
 
+    /// Demands that its answers are JSON of a shape; `name` is what a provider is told it is called.
+    ///
+    /// The model is told the schema, and asked again for an answer that does not fit; after too many
+    /// the run ends as `malformed_output`. A schema that cannot be used is refused with the agent.
+    #[must_use]
+    pub fn answer_schema(mut self, name: impl Into<Arc<str>>, schema: Value) -> Self {
+        let schema = AnswerSchema { name: name.into(), schema: Arc::new(schema) };
+        Arc::make_mut(&mut self.inner).spec.answer = Some(AnswerSpec::new(Arc::new(schema)));
+        self
+    }
+
+    /// How often a run asks again for an answer that does not fit its shape. Default 2. Without a
+    /// shape it means nothing.
+    #[must_use]
+    pub fn answer_reasks(mut self, max: u32) -> Self {
+        if let Some(answer) = &mut Arc::make_mut(&mut self.inner).spec.answer {
+            answer.reasks_max = max;
+        }
+        self
+    }
+
+    /// Whether it may ask whoever set the goal, with the built-in tool `ask_user`. It may not unless
+    /// set to true.
+    ///
+    /// A question waits as an open call of the run; see
+    /// [`RunHandle::questions`](crate::RunHandle::questions) and [`Answerer`](crate::Answerer). Where
+    /// nobody can answer, the model is told so at once and goes on.
+    #[must_use]
+    pub fn ask_user(mut self, allowed: bool) -> Self {
+        Arc::make_mut(&mut self.inner).spec.ask_user = allowed;
+        self
+    }
+
     /// The name.
     pub fn name(&self) -> &Arc<str> {
         &self.inner.spec.name
@@ -116,16 +187,54 @@ impl Agent {
         self.toolbox().1
     }
 
+    /// Why the shape that it demands of its answers cannot be used; none when all is well.
+    pub fn check_answer(&self) -> Option<String> {
+        self.answer_shape().err()
+    }
+
+    pub(crate) fn answer_shape(&self) -> Result<Option<AnswerShape>, String> {
+        self.inner.spec.answer.as_ref().map(AnswerShape::compile).transpose()
+    }
+
+    /// Whether the tool that is shown under this name comes from a source.
+    pub(crate) fn is_sourced(&self, shown: &str) -> bool {
+        let tools = self.shown().into_iter().zip(&self.inner.tools);
+        tools.into_iter().any(|((spec, _), tool)| tool.source.is_some() && *spec.name == *shown)
+    }
+
     pub(crate) fn toolbox(&self) -> (Toolbox, Vec<Quarantined>) {
-        Toolbox::build(self.inner.tools.iter().map(|tool| Arc::clone(tool.spec())).collect())
+        toolbox(&self.inner.spec, self.shown().into_iter().map(|(spec, _)| spec).collect())
+    }
+
+    /// The tools under the names that a model is shown.
+    pub(crate) fn shown(&self) -> Vec<(Arc<ToolSpec>, &Arc<dyn Tool>)> {
+        let tools = &self.inner.tools;
+        let of = |tool: &'_ Sourced| (tool.source.clone(), Arc::clone(&tool.tool.spec().name));
+        let own: Vec<(Option<Arc<str>>, Arc<str>)> = tools.iter().map(of).collect();
+        let names: Vec<SourceName<'_>> =
+            own.iter().map(|(source, name)| SourceName { source: source.as_deref(), name }).collect();
+        let shown = shown_names(&names);
+        let shown_as = |source: Option<&str>, name: &str| {
+            let place = names.iter().position(|other| *other == SourceName { source, name })?;
+            shown.get(place).cloned()
+        };
+        let named = tools.iter().zip(&shown).map(|(Sourced { source, tool }, name)| {
+            let spec = tool.spec();
+            // A fallback is one of the same source, or else one of the program.
+            let fallback = spec.fallback.as_ref().map(|fallback| {
+                let near = shown_as(source.as_deref(), fallback);
+                near.or_else(|| shown_as(None, fallback)).unwrap_or_else(|| Arc::clone(fallback))
+            });
+            if spec.name == *name && spec.fallback == fallback {
+                return (Arc::clone(spec), tool);
+            }
+            (Arc::new(ToolSpec { name: Arc::clone(name), fallback, ..(**spec).clone() }), tool)
+        });
+        named.collect()
     }
 
     pub(crate) fn spec(&self) -> &AgentSpec {
         &self.inner.spec
-    }
-
-    pub(crate) fn tool_list(&self) -> &[Arc<dyn Tool>] {
-        &self.inner.tools
     }
 
     pub(crate) fn own_model(&self) -> Option<&Arc<dyn Model>> {
@@ -150,7 +259,7 @@ impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent")
             .field("spec", &self.inner.spec)
-            .field("tools", &self.inner.tools.iter().map(|tool| &tool.spec().name).collect::<Vec<_>>())
+            .field("tools", &self.inner.tools.iter().map(|tool| &tool.tool.spec().name).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::sync::Arc;
 
-use dauntless_contract::{BudgetPolicy, Clock, Journal, Model, RunLimits};
+use dauntless_contract::{Attendance, BudgetPolicy, Clock, Journal, Model, RunLimits};
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::supervision::{RestartPolicy, Restarts};
@@ -36,6 +36,7 @@ pub struct RuntimeBuilder {
     runs_at_once: usize,
     on_escalation: Option<OnEscalation>,
     parent: Option<ActorCell>,
+    attendance: Attendance,
 }
 
 impl RuntimeBuilder {
@@ -55,6 +56,7 @@ impl RuntimeBuilder {
             runs_at_once: 16_384,
             on_escalation: None,
             parent: None,
+            attendance: Attendance::Attended,
         }
     }
 
@@ -131,6 +133,14 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whether somebody answers the questions of runs that are [submitted](Runtime::submit) or
+    /// [streamed](Runtime::stream). Somebody does unless set otherwise; a program without a person at
+    /// it says [`Attendance::Unattended`], and agents with `ask_user` are told that nobody is there.
+    pub const fn attendance(mut self, attendance: Attendance) -> Self {
+        self.attendance = attendance;
+        self
+    }
+
     /// An agent that is checked, and whose tools are started, when the runtime is built.
     pub fn agent(mut self, agent: &Agent) -> Self {
         self.agents.push(agent.clone());
@@ -138,7 +148,7 @@ impl RuntimeBuilder {
     }
 
     /// Called with each run that ended for a reason nobody in it could do anything about. It runs
-    /// on a supervisor: it must return at once.
+    /// on a supervisor, inside the span of the run: it must return at once.
     pub fn on_escalation(mut self, tell: impl Fn(&Escalation) + Send + Sync + 'static) -> Self {
         self.on_escalation = Some(Arc::new(tell));
         self
@@ -177,6 +187,7 @@ impl RuntimeBuilder {
             news: ToolNews::new(),
             budget: Arc::new(RuntimeBudget::new(&self.budget)),
             seed,
+            attendance: self.attendance,
         };
         let runtime = Runtime::new(root, branches, config);
         for agent in &self.agents {

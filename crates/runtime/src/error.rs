@@ -18,6 +18,14 @@ pub enum BuildError {
         /// Its tools that cannot be offered, with the reasons.
         problems: Vec<Quarantined>,
     },
+    /// The shape that an agent demands of its answers cannot be used.
+    #[error("agent `{agent}` cannot run: {reason}")]
+    Answer {
+        /// The agent.
+        agent: Arc<str>,
+        /// What is wrong with the schema.
+        reason: String,
+    },
     /// Neither the runtime nor the agent has a model.
     #[error("agent `{agent}` has no model: give the runtime one with `.model(…)`, or the agent its own")]
     NoModel {
@@ -36,8 +44,7 @@ pub enum BuildError {
 }
 
 fn reasons(problems: &[Quarantined]) -> String {
-    let reasons: Vec<String> =
-        problems.iter().map(|problem| format!("tool `{}`: {}", problem.name, problem.reason)).collect();
+    let reasons: Vec<&str> = problems.iter().map(|problem| problem.reason.as_str()).collect();
     reasons.join("; ")
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 mod agent;
+mod answerer;
 mod builder;
 mod by_hand;
 mod clock;
@@ -29,6 +30,7 @@ mod telemetry;
 mod watch;
 
 pub use agent::Agent;
+pub use answerer::{AnswerError, Answerer};
 pub use builder::RuntimeBuilder;
 pub use by_hand::CallByHand;
 pub use clock::SystemClock;

@@ -4,24 +4,27 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, Json, ModelReply, ModelRequest, NewRun, Outcome,
-    Progress, Recorded, RepairedHistory, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
-    ToolOutput, ToolSpec,
+    Attendance, CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, ModelReply, ModelRequest, NewRun,
+    Outcome, Progress, Question, Recorded, RepairedHistory, RequestPurpose, RunEvent, RunId, RunLimits,
+    RunTimer, Seq, StopReason, Timestamp, ToolOutput, ToolSpec,
 };
-use dauntless_core::resilience::CallEnd;
-use dauntless_core::run::{CancelReach, Offer, RunEffect, RunMachine, RunSpec};
+use dauntless_core::resilience::{CallEnd, Rng};
+use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec};
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Span;
 
+use crate::answerer::AnswerError;
 use crate::clock::sleep_until;
 use crate::error::SubmitError;
-use crate::guarded::{Caller, GuardedHandle, Job, JobTicket, ReplySlot};
-use crate::ports::{ModelJob, ModelPort, ToolPort, ToolRequest};
+use crate::guarded::{Caller, GuardedHandle, JobTicket};
+use crate::ports::{ModelPort, ToolPort};
 use crate::submission::Submission;
 use crate::telemetry;
 use crate::watch::Watch;
+
+mod effects;
 
 /// What a run needs of its agent: the machine's part, and where the calls go.
 pub(crate) struct Crew {
@@ -63,6 +66,8 @@ pub struct Escalation {
     pub agent: Arc<str>,
     /// The reason.
     pub reason: StopReason,
+    /// The run's span. Where `tracing-opentelemetry` listens, its context holds the trace id.
+    pub span: Span,
 }
 
 /// Drives one run: messages become events, effects become calls and timers.
@@ -76,11 +81,14 @@ pub(crate) struct RunArgs {
     pub(crate) crew: Arc<Crew>,
     pub(crate) submission: Submission,
     pub(crate) limits: RunLimits,
+    pub(crate) attendance: Attendance,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) journal: Option<(Arc<dyn Journal>, Fence)>,
     pub(crate) watch: Watch,
     pub(crate) outcome: oneshot::Sender<Outcome>,
     pub(crate) parent_span: Span,
+    /// Of what is left to chance in this run.
+    pub(crate) seed: u64,
 }
 
 pub(crate) enum RunMsg {
@@ -89,6 +97,8 @@ pub(crate) enum RunMsg {
     CallEnded { asked: CallAsked, end: CallEnd<ToolOutput> },
     Timer(RunTimer),
     Cancel { by: Arc<str> },
+    Questions { reply: oneshot::Sender<Vec<Question>> },
+    Answer { call: CallKey, text: Arc<str>, reply: oneshot::Sender<Result<(), AnswerError>> },
 }
 
 /// The run, as the one who waits for an answer.
@@ -108,6 +118,7 @@ impl<K> Asker<K> {
 pub(crate) struct ModelAsked {
     turn: u32,
     model: u32,
+    purpose: RequestPurpose,
 }
 
 /// Which tool call of a run, and the fallback it went to, if it did.
@@ -149,7 +160,10 @@ pub(crate) struct RunShell {
     model: Option<(GuardedHandle<ModelPort>, JobTicket)>,
     calls: BTreeMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
     timers: Vec<AbortHandle>,
+    chance: Rng,
     span: Span,
+    /// The turn that `turn_span` is of.
+    turn: u32,
     turn_span: Span,
 }
 
@@ -180,7 +194,19 @@ impl Actor for OrchestratorActor {
     type Arguments = RunArgs;
 
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
-        let RunArgs { run, crew, submission, limits, clock, journal, watch, outcome, parent_span } = args;
+        let RunArgs {
+            run,
+            crew,
+            submission,
+            limits,
+            attendance,
+            clock,
+            journal,
+            watch,
+            outcome,
+            parent_span,
+            seed,
+        } = args;
         let agent = Arc::clone(&crew.spec.agent.name);
         let span = telemetry::run_span(&parent_span, run, &agent);
         let Submission { goal, past: RepairedHistory { history, repairs } } = submission;
@@ -192,11 +218,13 @@ impl Actor for OrchestratorActor {
             clock,
             journal: journal.map(|(journal, fence)| Appender { journal, fence, head: 0 }),
             watch,
-            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs }),
+            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance }),
             outcome: Some(outcome),
             model: None,
             calls: BTreeMap::new(),
             timers: Vec::new(),
+            chance: Rng::new(seed),
+            turn: 0,
             turn_span: span.clone(),
             span,
         })
@@ -229,12 +257,22 @@ impl RunShell {
     fn event(&mut self, msg: RunMsg) -> Option<RunEvent> {
         Some(match msg {
             RunMsg::Start => self.start.take()?,
-            RunMsg::ModelEnded { asked: ModelAsked { turn, model }, end } => {
+            RunMsg::ModelEnded { asked: ModelAsked { turn, model, purpose }, end } => {
                 self.model = None;
                 let attempts = end.attempts;
-                match end.result {
-                    Ok(reply) => RunEvent::ModelReplied { turn, model, reply, attempts },
-                    Err(failure) => RunEvent::ModelFailed { turn, model, failure, attempts },
+                match (purpose, end.result) {
+                    (RequestPurpose::Turn, Ok(reply)) => {
+                        RunEvent::ModelReplied { turn, model, reply, attempts }
+                    }
+                    (RequestPurpose::Turn, Err(failure)) => {
+                        RunEvent::ModelFailed { turn, model, failure, attempts }
+                    }
+                    (RequestPurpose::Summary, Ok(reply)) => {
+                        RunEvent::SummaryReplied { turn, model, reply, attempts }
+                    }
+                    (RequestPurpose::Summary, Err(failure)) => {
+                        RunEvent::SummaryFailed { turn, model, failure, attempts }
+                    }
                 }
             }
             RunMsg::CallEnded { asked: CallAsked { call, by }, end } => {
@@ -249,6 +287,17 @@ impl RunShell {
             }
             RunMsg::Timer(timer) => RunEvent::TimerFired { timer },
             RunMsg::Cancel { by } => RunEvent::CancelRequested { by },
+            RunMsg::Questions { reply } => {
+                let _ = reply.send(self.machine.questions());
+                return None;
+            }
+            RunMsg::Answer { call, text, reply } => {
+                let open = self.machine.questions();
+                let known = open.iter().any(|question| question.call == call);
+                let _ = reply.send(if known { Ok(()) } else { Err(AnswerError::not_open(call, &open)) });
+                let text = self.crew.spec.redactor.text(&text).into();
+                known.then_some(RunEvent::InputGiven { call, text })?
+            }
         })
     }
 
@@ -267,8 +316,16 @@ impl RunShell {
 
     fn apply(&mut self, now: Timestamp, effect: RunEffect) {
         match effect {
-            RunEffect::CallModel { turn, model, offer, deadline } => {
-                self.call_model(now, ModelAsked { turn, model }, &offer, deadline);
+            RunEffect::CallModel { turn, model, offer, built_in, deadline } => {
+                let history = Arc::clone(self.machine.history());
+                let request = ModelRequest {
+                    answer: self.crew.spec.answer.as_ref().map(|shape| Arc::clone(shape.schema())),
+                    ..ModelRequest::new(history, self.on_offer(&offer, built_in))
+                };
+                self.call_model(now, turn, model, request, deadline);
+            }
+            RunEffect::Summarise { turn, model, history, deadline } => {
+                self.call_model(now, turn, model, ModelRequest::summary(history), deadline);
             }
             RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline } => {
                 let by = (asked != tool).then(|| Arc::clone(&tool));
@@ -292,6 +349,7 @@ impl RunShell {
                 });
                 self.timers.push(task.abort_handle());
             }
+            RunEffect::Park { call, tool, at, spread } => self.park(call, &tool, at, spread),
             // The watcher gets the end from the outcome itself, which cannot be lost.
             RunEffect::Report(Progress::RunEnded { .. }) | RunEffect::End => {}
             RunEffect::Report(progress) => {
@@ -304,82 +362,6 @@ impl RunShell {
                 self.watch.tell(|| progress);
             }
         }
-    }
-
-    /// What an operator should know of even where nobody watches.
-    fn log(&self, progress: &Progress) {
-        let run = self.machine.run();
-        match progress {
-            Progress::ToolRejected { tool, message, .. } => {
-                tracing::warn!(%run, %tool, %message, "the provider refused a tool");
-            }
-            Progress::HistoryRepaired { repairs } => {
-                for repair in repairs {
-                    tracing::info!(%run, %repair, "the conversation before this run was repaired");
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn call_model(&mut self, now: Timestamp, asked: ModelAsked, offer: &Offer, deadline: Timestamp) {
-        let ModelAsked { turn, model } = asked;
-        if model == 0 {
-            self.turn_span = telemetry::turn_span(&self.span, turn);
-        }
-        let all = self.crew.spec.toolbox.offered();
-        let tools = match offer {
-            Offer::All => Arc::clone(all),
-            Offer::Without(out) => all.iter().filter(|spec| !out.contains(&spec.name)).cloned().collect(),
-            Offer::Nothing => Arc::clone(&self.crew.nothing),
-        };
-        let number = usize::try_from(model).unwrap_or(usize::MAX);
-        let Some(model) = self.crew.models.get(number).cloned() else {
-            // The machine asks for no model that the crew was not built with.
-            return;
-        };
-        let request = ModelRequest::new(Arc::clone(self.machine.history()), tools);
-        let job = Job {
-            request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
-            deadline,
-            watch: self.watch.clone(),
-            span: telemetry::chat_span(&self.turn_span, model.port().model.spec()),
-            reply: ReplySlot::new(model.name(), Asker { me: self.me.clone(), asked }),
-        };
-        let ticket = model.submit(now, job);
-        self.model = Some((model, ticket));
-    }
-
-    fn dispatch(
-        &mut self,
-        now: Timestamp,
-        asked: CallAsked,
-        name: &Arc<str>,
-        (arguments, key_of): (Json, CallKey),
-        deadline: Timestamp,
-    ) {
-        let call = asked.call;
-        let reply = ReplySlot::new(name, Asker { me: self.me.clone(), asked });
-        let Some(tool) = self.crew.tools.get(name) else {
-            // The toolbox offers only tools that have an actor; the slot answers should one not.
-            return drop(reply);
-        };
-        let run = self.machine.run();
-        let effect = tool.port().tool.spec().effect;
-        let job = Job {
-            request: Arc::new(ToolRequest {
-                run,
-                call,
-                arguments,
-                idempotency_key: format!("{run}-{key_of}").into(),
-            }),
-            deadline,
-            watch: self.watch.clone(),
-            span: telemetry::tool_span(&self.turn_span, call, name, effect),
-            reply,
-        };
-        let ticket = tool.submit(now, job);
-        self.calls.insert(call, (tool.clone(), ticket));
     }
 
     /// Once the run has ended: tells whoever waits, and leaves as the reason demands.
@@ -396,6 +378,7 @@ impl RunShell {
             run: outcome.run,
             agent: Arc::clone(&self.crew.spec.agent.name),
             reason: outcome.reason.clone(),
+            span: self.span.clone(),
         };
         let _ = waiting.send(outcome.clone());
         match escalation.reason {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     BoxFuture, CallKey, CancelSignal, DependencyKind, Effect, Failure, Json, Model, ModelCtx, ModelReply,
-    ModelRequest, Progress, ResiliencePolicy, RunId, TextSink, Tool, ToolCtx, ToolOutput,
+    ModelRequest, Progress, RequestPurpose, ResiliencePolicy, RunId, TextSink, Tool, ToolCtx, ToolOutput,
 };
 use dauntless_core::redact::Redactor;
 use tokio_util::sync::CancellationToken;
@@ -144,7 +144,9 @@ impl Port for ModelPort {
     ) -> Result<ModelReply, Failure> {
         let AttemptInput { request: job, watch } = input;
         let (turn, attempt) = (job.turn, ctx.attempt);
-        let on_text: Option<TextSink> = watch.is_watched().then(|| {
+        // Nobody watches a run to read the notes it makes for itself.
+        let shows = watch.is_watched() && job.request.purpose == RequestPurpose::Turn;
+        let on_text: Option<TextSink> = shows.then(|| {
             let sink: TextSink = Arc::new(move |text: &str| {
                 watch.tell(|| Progress::TextArrived { turn, attempt, text: text.into() });
             });

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::{Clock, Outcome, Progress, RunId, RunTotals, StopReason, Timestamp};
+use dauntless_contract::{
+    CallKey, Clock, Outcome, Progress, Question, RunId, RunTotals, StopReason, Timestamp,
+};
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
+use crate::answerer::{AnswerError, Answerer};
 use crate::orchestrator::RunMsg;
 use crate::watch::Watched;
 
@@ -32,6 +35,24 @@ impl RunHandle {
     /// A way to cancel from elsewhere.
     pub fn canceller(&self) -> Canceller {
         Canceller { actor: self.actor.clone() }
+    }
+
+    /// A way to answer its questions from elsewhere.
+    pub fn answerer(&self) -> Answerer {
+        Answerer { actor: self.actor.clone() }
+    }
+
+    /// The questions that wait for the user; see [`Answerer::questions`].
+    pub async fn questions(&self) -> Vec<Question> {
+        self.answerer().questions().await
+    }
+
+    /// Gives the user's words to a question; see [`Answerer::answer`].
+    ///
+    /// # Errors
+    /// [`AnswerError`], when the call is not an open question.
+    pub async fn answer(&self, call: CallKey, text: impl Into<Arc<str>>) -> Result<(), AnswerError> {
+        self.answerer().answer(call, text).await
     }
 
     /// Waits for the end. Always an outcome, also when the runtime stops first.
@@ -65,6 +86,7 @@ pub struct RunStream {
     pub(crate) ending: Option<Outcome>,
     pub(crate) events: Watched,
     pub(crate) canceller: Canceller,
+    pub(crate) answerer: Answerer,
     pub(crate) id: RunId,
 }
 
@@ -77,6 +99,11 @@ impl RunStream {
     /// A way to cancel the run while its events are read.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
+    }
+
+    /// A way to answer its questions, which come as [`Progress::InputRequested`].
+    pub fn answerer(&self) -> Answerer {
+        self.answerer.clone()
     }
 
     /// The next event; after [`Progress::RunEnded`], which is never lost, nothing.

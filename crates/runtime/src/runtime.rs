@@ -1,18 +1,19 @@
 //! The runtime: where agents run.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dauntless_contract::{
-    BreakerSwitch, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals, StopReason, Tool,
-    ToolStatus,
+    Attendance, BreakerSwitch, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals,
+    StopReason, Tool, ToolStatus,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::run::{ModelFallback, RunSpec};
 use dauntless_core::supervision::RestartPolicy;
+use dauntless_core::toolbox::Quarantined;
 use ractor::Actor;
 use tokio::sync::{Mutex, oneshot};
 use tracing::Span;
@@ -45,6 +46,8 @@ struct Inner {
     branches: Arc<Branches>,
     config: Settings,
     stopping: AtomicBool,
+    /// How many were started; each has its own seed.
+    runs: AtomicU64,
     /// Agents that have run, by identity. Read on every run, written once per agent.
     crews: RwLock<Crews>,
     /// Held while an agent's actors start, so that no tool is started twice.
@@ -76,6 +79,7 @@ pub(crate) struct Settings {
     pub(crate) budget: Arc<RuntimeBudget>,
     pub(crate) news: ToolNews,
     pub(crate) seed: u64,
+    pub(crate) attendance: Attendance,
 }
 
 #[derive(Default)]
@@ -97,6 +101,7 @@ impl Runtime {
                 branches,
                 config,
                 stopping: AtomicBool::new(false),
+                runs: AtomicU64::new(0),
                 crews: RwLock::new(Crews::default()),
                 dependencies: Mutex::new(Dependencies::default()),
             }),
@@ -104,12 +109,13 @@ impl Runtime {
     }
 
     /// Runs a goal to its end, in a conversation of its own or [after another](Submission::after).
-    /// Always an outcome, with its one stop reason.
+    /// Always an outcome, with its one stop reason. Nobody can answer a question of the run meanwhile:
+    /// its model is told so.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the run: its calls are stopped and answered.
     pub async fn run(&self, agent: &Agent, goal: impl Into<Submission>) -> Outcome {
-        match self.submit(agent, goal).await {
+        match self.start(agent, goal.into(), Watch::default(), Attendance::Unattended).await {
             Ok(handle) => {
                 let mut guard = CancelOnDrop(Some(handle.canceller()));
                 let outcome = handle.outcome().await;
@@ -136,7 +142,7 @@ impl Runtime {
     /// # Cancel safety
     /// Dropping the future before it resolves submits nothing.
     pub async fn submit(&self, agent: &Agent, goal: impl Into<Submission>) -> Result<RunHandle, SubmitError> {
-        self.start(agent, goal.into(), Watch::default()).await
+        self.start(agent, goal.into(), Watch::default(), self.inner.config.attendance).await
     }
 
     /// Starts a run and yields its progress, which ends with the outcome.
@@ -145,9 +151,9 @@ impl Runtime {
     /// As [`submit`](Self::submit).
     pub async fn stream(&self, agent: &Agent, goal: impl Into<Submission>) -> Result<RunStream, SubmitError> {
         let (watch, events) = Watch::open();
-        let handle = self.start(agent, goal.into(), watch).await?;
-        let (canceller, id) = (handle.canceller(), handle.id());
-        Ok(RunStream { handle: Some(handle), ending: None, events, canceller, id })
+        let handle = self.start(agent, goal.into(), watch, self.inner.config.attendance).await?;
+        let (canceller, answerer, id) = (handle.canceller(), handle.answerer(), handle.id());
+        Ok(RunStream { handle: Some(handle), ending: None, events, canceller, answerer, id })
     }
 
     /// Calls one tool of an agent by hand, with its whole resilience: retries, breaker, budget.
@@ -231,6 +237,7 @@ impl Runtime {
         agent: &Agent,
         submission: Submission,
         watch: Watch,
+        attendance: Attendance,
     ) -> Result<RunHandle, SubmitError> {
         if self.inner.stopping.load(Ordering::Relaxed) {
             return Err(SubmitError::Stopped);
@@ -243,6 +250,7 @@ impl Runtime {
             run,
             crew,
             submission,
+            attendance,
             limits: agent.own_limits().unwrap_or(&settings.limits).clone(),
             clock: Arc::clone(&settings.clock),
             journal: settings
@@ -252,6 +260,7 @@ impl Runtime {
             watch,
             outcome,
             parent_span: Span::current(),
+            seed: settings.seed.wrapping_add(self.inner.runs.fetch_add(1, Ordering::Relaxed)),
         };
         let submitted = settings.clock.now();
         let runs = self.inner.branches.runs.now().ok_or(SubmitError::Stopped)?;
@@ -280,16 +289,27 @@ impl Runtime {
         }
         self.forget_lost(&mut dependencies);
         let (toolbox, problems) = agent.toolbox();
+        let (outside, problems): (Vec<_>, Vec<_>) =
+            problems.into_iter().partition(|problem| agent.is_sourced(&problem.name));
         if !problems.is_empty() {
             return Err(BuildError::Agent { agent: Arc::clone(agent.name()), problems });
         }
+        for Quarantined { name, reason } in outside {
+            tracing::warn!(agent = &**agent.name(), tool = &*name, reason, "a tool is not offered");
+        }
+        let answer = agent
+            .answer_shape()
+            .map_err(|reason| BuildError::Answer { agent: Arc::clone(agent.name()), reason })?;
         let settings = &self.inner.config;
         let model = agent.own_model().or(settings.model.as_ref());
         let model = model.ok_or_else(|| BuildError::NoModel { agent: Arc::clone(agent.name()) })?;
         let mut tools = HashMap::new();
-        for tool in agent.tool_list() {
+        for (shown, tool) in agent.shown() {
+            if toolbox.get(&shown.name).is_none() {
+                continue;
+            }
             let handle = self.tool(tool, &mut dependencies).await?;
-            tools.insert(Arc::clone(&tool.spec().name), handle);
+            tools.insert(Arc::clone(&shown.name), handle);
         }
         let mut models = vec![self.model(model, &mut dependencies).await?];
         let mut fallbacks = Vec::new();
@@ -301,6 +321,7 @@ impl Runtime {
             spec: Arc::new(RunSpec {
                 agent: agent.spec().clone(),
                 toolbox,
+                answer,
                 model: Arc::clone(model.spec()),
                 fallbacks,
                 redactor: settings.redactor.clone(),

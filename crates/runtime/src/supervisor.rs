@@ -64,7 +64,9 @@ impl Actor for BranchSupervisor {
         };
         self.places.add_permits(1);
         if let Some(escalation) = error.downcast_ref::<Escalation>() {
-            tracing::info!(run = %escalation.run, reason = escalation.reason.name(), "run escalated");
+            // Inside the run's span, so that whoever collects traces files it with the run.
+            let _run = escalation.span.enter();
+            tracing::info!(run = %escalation.run, error.r#type = escalation.reason.name(), "run escalated");
             if let Some(tell) = &self.on_escalation
                 && let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(escalation)))
             {

@@ -12,9 +12,12 @@ use serde_json::json;
 use crate::{Agent, BuildError, Runtime};
 
 mod bench;
+mod context;
 mod fallbacks;
 mod guards;
+mod input;
 mod lifecycle;
+mod parking;
 mod promises;
 mod spans;
 mod tree;
@@ -132,6 +135,46 @@ async fn the_tools_of_an_agent_can_be_wrapped() {
     });
     let outcome = runtime(calls_then_done(&["search"])).await.run(&agent, "go").await;
     assert_eq!((outcome.totals.failed_calls, tool.invocations()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_tool_that_two_sources_have_reaches_the_one_that_was_meant() {
+    let [north, mail] = ["north", "mail"].map(|answer| reads("order.find", [Behaviour::ok(answer)]));
+    let south = FaultyTool::builder("order.find").fallback("order.last").attempts([Behaviour::ok("south")]);
+    let last = reads("order.last", [Behaviour::ok("last")]);
+    let agent = Agent::new("a")
+        .source("north", [Arc::new(north.clone()) as Arc<dyn Tool>])
+        .source("south", [Arc::new(south.clone()) as Arc<dyn Tool>, Arc::new(last)])
+        .source("mail", [Arc::new(mail.clone()) as Arc<dyn Tool>]);
+    assert_eq!(agent.check(), []);
+    let runtime = runtime(calls_then_done(&["south__order_find", "order.last"])).await;
+    let (outcome, events) = run_accounted(&runtime, &agent).await;
+    assert!(outcome.is_completed(), "{outcome:?}");
+    assert_eq!((north.invocations(), south.invocations(), mail.invocations()), (0, 1, 0));
+    assert_eq!(ended_code(&events, "order_last"), None);
+    assert!(events.iter().any(|event| matches!(event, Progress::CallRepaired { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_from_outside_that_cannot_be_offered_is_left_out_and_the_others_work() {
+    struct Odd(Arc<ToolSpec>);
+    impl Tool for Odd {
+        fn spec(&self) -> &Arc<ToolSpec> {
+            &self.0
+        }
+        fn call(&self, _: ToolCtx, _: Json) -> BoxFuture<'_, Result<ToolOutput, Failure>> {
+            Box::pin(async { Ok(ToolOutput::text("never")) })
+        }
+    }
+    let odd = || Arc::new(Odd(Arc::new(ToolSpec::new("odd", "Odd.", json!({ "type": "string" })))));
+    let find = reads("find", [Behaviour::ok("found")]);
+    let agent = Agent::new("a").source("outside", [odd() as Arc<dyn Tool>, Arc::new(find.clone())]);
+    assert_eq!(&*agent.check()[0].name, "odd");
+    let (outcome, _) = run_accounted(&runtime(calls_then_done(&["find"])).await, &agent).await;
+    assert_eq!((outcome.reason.name(), find.invocations()), ("completed", 1));
+    let own = Agent::new("a").tools([odd() as Arc<dyn Tool>]);
+    let refused = runtime(calls_then_done(&["find"])).await.submit(&own, "go").await;
+    assert!(refused.err().unwrap().to_string().contains("`odd`"), "a mistake of the program is no tool");
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,6 +45,8 @@ struct Account {
     tool: Arc<str>,
     /// The attempts, each with the tool that made it: the one asked for, or a fallback.
     started: Vec<(Arc<str>, u32)>,
+    /// How many of them were made before the call was last parked.
+    before_park: usize,
     ended: u32,
 }
 
@@ -77,11 +79,13 @@ impl CallAccounting {
                         books.asked(CallKey { turn: *turn, index }, &call.id, &call.name);
                     }
                 }
-                RunEvent::CallEnded { call, .. } => {
+                RunEvent::CallEnded { call, .. } | RunEvent::InputGiven { call, .. } => {
                     books.ended(*call);
                 }
                 RunEvent::RunStarted { .. }
                 | RunEvent::ModelFailed { .. }
+                | RunEvent::SummaryReplied { .. }
+                | RunEvent::SummaryFailed { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. } => {}
             }
@@ -109,13 +113,19 @@ impl CallAccounting {
                 self.problem(format!("{lost} events were lost, so the books cannot balance: read faster"));
             }
             Progress::RunEnded { outcome } => self.end = End::Ended(Box::new(outcome.clone())),
-            Progress::TurnStarted { .. }
+            Progress::CallUnparked { call, .. } => self.unparked(*call),
+            Progress::CallRepaired { .. }
+            | Progress::CallParked { .. }
+            | Progress::TurnStarted { .. }
             | Progress::TextArrived { .. }
             | Progress::ModelRetried { .. }
+            | Progress::InputRequested(_)
+            | Progress::InputGiven { .. }
             | Progress::BreakerOpened { .. }
             | Progress::ToolRejected { .. }
             | Progress::HistoryRepaired { .. }
-            | Progress::Nudged { .. } => {}
+            | Progress::Nudged { .. }
+            | Progress::ContextTrimmed { .. } => {}
         }
     }
 
@@ -199,8 +209,13 @@ impl CallAccounting {
         if self.accounts.last_key_value().is_some_and(|(last, _)| *last >= call) {
             self.problem(format!("call {} was asked for twice or out of order", Named(call, tool)));
         }
-        let account =
-            Account { call_id: Arc::clone(call_id), tool: Arc::clone(tool), started: Vec::new(), ended: 0 };
+        let account = Account {
+            call_id: Arc::clone(call_id),
+            tool: Arc::clone(tool),
+            started: Vec::new(),
+            before_park: 0,
+            ended: 0,
+        };
         self.accounts.entry(call).or_insert(account);
     }
 
@@ -209,13 +224,22 @@ impl CallAccounting {
             return self.problem(format!("attempt {attempt} of call {call} started, which nobody asked for"));
         };
         let late = account.ended > 0;
-        let repeated = account.started.iter().any(|(by, before)| by == tool && *before >= attempt);
+        let mut since_park = account.started.iter().skip(account.before_park);
+        let repeated = since_park.any(|(by, before)| by == tool && *before >= attempt);
         account.started.push((Arc::clone(tool), attempt));
         if late {
             self.problem(format!("attempt {attempt} of call {call} started after its end"));
         }
         if repeated {
             self.problem(format!("attempt {attempt} of call {call} started twice or out of order"));
+        }
+    }
+
+    /// After a call was parked, its tool's attempts are counted from 1 again.
+    fn unparked(&mut self, call: CallKey) {
+        match self.accounts.get_mut(&call) {
+            Some(account) if account.ended == 0 => account.before_park = account.started.len(),
+            Some(_) | None => self.problem(format!("call {call} goes on, which does not wait")),
         }
     }
 

@@ -138,6 +138,13 @@ impl FaultyToolBuilder {
         self
     }
 
+    /// Bounds how long a call may wait for it under [`OnExhausted::Park`]. Default 1 h.
+    #[must_use]
+    pub const fn max_park(mut self, longest: Duration) -> Self {
+        self.spec.max_park = longest;
+        self
+    }
+
     /// Names the tool that is asked in its place when it is exhausted or down.
     #[must_use]
     pub fn fallback(mut self, tool: impl Into<Arc<str>>) -> Self {

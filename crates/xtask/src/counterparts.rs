@@ -1,18 +1,18 @@
 //! `cargo xtask counterparts`: the real command against servers that this project did not write.
 //!
 //! The scenarios are scripts in `tests/counterparts`. Here is what they need: the command, built from
-//! the checkout, and for each counterpart an environment of Python with exactly the versions that
-//! its list names. It is slow and downloads packages the first time, so `check` leaves it out.
+//! the checkout, and for each counterpart an environment of Python, with exactly the versions that
+//! its lists name: `NAME.txt` for PyPI, `NAME.npm.txt` for npm. It is slow and downloads packages the first time, so `check` leaves it out.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use serde::Deserialize;
 
-/// What can be run, each a script and a list of packages of that name.
-const NAMES: [&str; 2] = ["llmock", "llama"];
+/// What can be run, each a script and lists of packages of that name.
+const NAMES: [&str; 3] = ["llmock", "aimock", "llama"];
 
 /// Runs the counterpart of that name, or all of them.
 ///
@@ -117,30 +117,46 @@ impl Checkout {
         Err(format!("{} broke off with {status}", script.display()))
     }
 
-    /// The Python of an environment that holds the packages of the counterpart's list.
+    /// The Python of an environment that holds the packages of the counterpart's lists.
     ///
-    /// It is made anew when the list has changed, or when it was not finished the last time.
+    /// It is made anew when a list has changed, or when it was not finished the last time.
     fn environment(&self, name: &str) -> Result<PathBuf, String> {
-        let packages = self.scripts.join(name).with_extension("txt");
-        let wanted = fs::read_to_string(&packages)
-            .map_err(|error| format!("cannot read {}: {error}", packages.display()))?;
+        let [of_python, of_node] = ["txt", "npm.txt"].map(|end| self.scripts.join(name).with_extension(end));
+        let (python_list, node_list) = (list(&of_python)?, list(&of_node)?);
+        let wanted = format!("{python_list}{node_list}");
         let folder = self.environments.join(name);
         let python = folder.join("bin/python");
         let installed = folder.join("installed.txt");
         if python.exists() && fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) {
             return Ok(python);
         }
-        println!("counterparts: installing the packages of {} into {}", packages.display(), folder.display());
+        println!("counterparts: installing the packages of {name} into {}", folder.display());
         succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).map_err(|reason| {
             let hint =
                 "Python 3.10 or later with venv is needed; on Debian, install python3 and python3-venv";
             format!("{reason}. {hint}")
         })?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
-        succeed(Command::new(&python).args(pip).arg("--requirement").arg(&packages))?;
+        if !python_list.is_empty() {
+            let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
+            succeed(Command::new(&python).args(pip).arg("--requirement").arg(&of_python))?;
+        }
+        if !node_list.is_empty() {
+            let npm = ["install", "--silent", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts"];
+            let packages = node_list.split_whitespace();
+            succeed(Command::new("npm").args(npm).arg("--prefix").arg(&folder).args(packages))
+                .map_err(|reason| format!("{reason}. Node.js 20 or later with npm is needed"))?;
+        }
         fs::write(&installed, wanted)
             .map_err(|error| format!("cannot write {}: {error}", installed.display()))?;
         Ok(python)
+    }
+}
+
+/// A list of packages; empty where the counterpart has none of the kind.
+fn list(path: &Path) -> Result<String, String> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read.map_err(|error| format!("cannot read {}: {error}", path.display())),
     }
 }
 

@@ -23,10 +23,13 @@ Commands:
   tidy   hold the code against ARCHITECTURE.md and the decision records
   statements
          write the names of the tests into the table of docs/resilience.md
-  counterparts [llmock|llama]
+  cases  write the table of docs/cases.md from the files in tests/cases
+  counterparts [llmock|aimock|llama]
          try the command against real servers; slow, and no part of check
   bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
          measure agents on this runtime against a loop written by hand
+  bench window [TURNS]
+         measure one run of very many turns in a window of 32 768 tokens
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
   fuzz [--seconds N] [TARGET]
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         ["check"] => check::run(),
         ["tidy"] => tidy::run(),
         ["statements"] => tidy::write_statements(),
+        ["cases"] => tidy::write_cases(),
         ["counterparts"] => counterparts::run(None),
         ["counterparts", name] => counterparts::run(Some(name)),
         ["fuzz", words @ ..] => fuzz::run(words),

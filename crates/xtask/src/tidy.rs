@@ -4,6 +4,7 @@
 //! read text and never run anything; what the compiler or clippy can say is left to them.
 
 mod arrows;
+mod cases;
 mod documents;
 mod purity;
 mod shape;
@@ -36,7 +37,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 15] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 16] = [
     arrows::every_crate_has_its_row,
     arrows::dependencies_follow_the_arrows,
     arrows::fenced_crates_stay_inside,
@@ -52,6 +53,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 15] = [
     documents::dependencies_have_their_reasons,
     documents::references_resolve,
     statements::every_statement_has_its_tests,
+    cases::the_page_is_current,
 ];
 
 /// Reads the workspace, applies every rule and prints what it finds.
@@ -74,17 +76,26 @@ pub(crate) fn run() -> ExitCode {
 
 /// Writes the names of the tests into the table of statements.
 pub(crate) fn write_statements() -> ExitCode {
+    write(statements::DOCUMENT, |tree| Ok(statements::rewritten(tree)))
+}
+
+/// Writes the table of cases.
+pub(crate) fn write_cases() -> ExitCode {
+    write(cases::DOCUMENT, |tree| cases::written(tree).map_err(|finding| finding.to_string().into()))
+}
+
+fn write(document: &str, text: impl FnOnce(&Tree) -> Result<String, Box<dyn std::error::Error>>) -> ExitCode {
     let written = Tree::load().and_then(|tree| {
-        std::fs::write(tree.root().join(statements::DOCUMENT), statements::rewritten(&tree))?;
+        std::fs::write(tree.root().join(document), text(&tree)?)?;
         Ok(())
     });
     match written {
         Ok(()) => {
-            println!("statements: {} names its tests", statements::DOCUMENT);
+            println!("{document} is written");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("statements: {}: {error}", statements::DOCUMENT);
+            eprintln!("{document}: {error}");
             ExitCode::FAILURE
         }
     }

@@ -9,6 +9,7 @@ use dauntless_daemon::tally::Tally;
 
 use crate::args::{RehearseArgs, direct_model};
 use crate::chaos;
+use crate::control;
 use crate::exit::{Exit, Stop};
 use crate::output;
 use crate::process::{self, END_WITHIN, Watching};
@@ -25,8 +26,10 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> Result<Exit, Stop> {
             Rehearsal::set_up(scenario, model.as_ref(), args.chaos.switch(), &process::environment).await?;
         let signals = Signals::listen(rehearsal.app().killer())?;
         let command = async {
+            let control = control::open(rehearsal.app(), &args.control).await;
             let result = shown(args, scenario, &rehearsal, &signals).await;
             rehearsal.app().shutdown(END_WITHIN).await;
+            drop(control);
             result
         };
         signals.guard(command).await

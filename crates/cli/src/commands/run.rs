@@ -3,14 +3,18 @@
 use std::io;
 use std::path::Path;
 
-use dauntless_contract::{History, StopReason};
+use dauntless_contract::{Attendance, History, Progress, StopReason};
 use dauntless_daemon::chaos::ChaosReport;
 use dauntless_daemon::config::{self, Config};
 use dauntless_daemon::wiring::{Agent, App, DirectModel, Environment, Submission};
 use serde_json::Value;
 
+use tokio::sync::mpsc;
+
 use crate::args::{RunArgs, direct_model};
+use crate::ask::{self, Keyboard};
 use crate::chaos;
+use crate::control;
 use crate::exit::{Exit, Stop};
 use crate::output::{self, Reader};
 use crate::process::{self, END_WITHIN, Watching};
@@ -28,8 +32,12 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Stop> {
     if let Some(switch) = args.chaos.switch() {
         config.chaos.switch_on(switch);
     }
+    let may_ask = config.agents.values().any(|agent| agent.spec.ask_user) && ask::is_possible(&args.goal);
+    if may_ask {
+        config.attendance = Attendance::Attended;
+    }
     let goal = submission(goal(&args.goal)?, args.history.as_deref())?;
-    let detail = detail(&args);
+    let detail = detail(&args, may_ask);
     let watching = Watching {
         trace: args.trace,
         progress: detail != Detail::Hidden,
@@ -81,12 +89,12 @@ fn submission(goal: String, history: Option<&Path>) -> Result<Submission, Stop> 
     }
 }
 
-/// Spans and streamed words come between the lines, so that none can be rewritten then.
-fn detail(args: &RunArgs) -> Detail {
+/// Spans, streamed words and questions come between the lines, so that none can be rewritten then.
+fn detail(args: &RunArgs, may_ask: bool) -> Detail {
     let stderr = io::stderr();
     match process::is_watched() && !args.json {
         false => Detail::Hidden,
-        true if args.stream || args.trace || !output::is_rewritable(&stderr) => Detail::Final,
+        true if args.stream || args.trace || may_ask || !output::is_rewritable(&stderr) => Detail::Final,
         true => Detail::Live,
     }
 }
@@ -101,8 +109,10 @@ async fn answer(
     let app = App::assemble(config, environment).await.map_err(|error| Stop::new(Exit::INTERNAL, error))?;
     let signals = Signals::listen(app.killer())?;
     let command = async {
+        let control = control::open(&app, &args.control).await;
         let result = repeated(args, &app, &signals, goal, detail).await;
         app.shutdown(END_WITHIN).await;
+        drop(control);
         result
     };
     signals.guard(command).await
@@ -123,8 +133,9 @@ async fn repeated(
     chaos::warn(app);
     let mut report = ChaosReport::default();
     let mut exit = Exit::COMPLETED;
+    let mut keyboard = Keyboard::default();
     for _ in 0..args.repeat {
-        let ended = watched(args, app, agent, signals, goal, detail, &mut report).await?;
+        let ended = watched(args, app, agent, signals, goal, detail, (&mut report, &mut keyboard)).await?;
         if exit == Exit::COMPLETED {
             exit = ended.exit;
         }
@@ -144,7 +155,7 @@ async fn watched(
     signals: &Signals,
     goal: &Submission,
     detail: Detail,
-    report: &mut ChaosReport,
+    (report, keyboard): (&mut ChaosReport, &mut Keyboard),
 ) -> Result<Ended, Stop> {
     let stream = app.runtime().stream(agent, goal.clone()).await;
     let stream = stream.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
@@ -155,7 +166,18 @@ async fn watched(
             View::lines(screen, args.stream.then(Words::default))
         }
     };
-    let ended = view::follow(stream, signals, &mut view, |event| report.see(event)).await?;
+    let (asked, questions) = mpsc::unbounded_channel();
+    let answering = keyboard.answer(questions, stream.answerer());
+    let following = view::follow(stream, signals, &mut view, |event| {
+        report.see(event);
+        if let Progress::InputRequested(question) = event {
+            let _ = asked.send(question.clone());
+        }
+    });
+    let ended = tokio::select! {
+        ended = following => ended?,
+        never = answering => match never {},
+    };
     let outcome = &ended.outcome;
     if detail != Detail::Hidden {
         output::tell(&format!("     {}", view::used(outcome)));

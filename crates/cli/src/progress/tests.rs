@@ -1,5 +1,7 @@
 use expect_test::{Expect, expect};
 
+use dauntless_contract::Tokens;
+
 use super::*;
 
 const CALL: CallKey = CallKey { turn: 2, index: 5 };
@@ -142,6 +144,12 @@ fn what_concerns_no_call_has_a_line_of_its_own() {
             trip.clone(),
             trip,
             Progress::Nudged { turn: 3, text: "You said nothing.\nPlease answer.".into() },
+            Progress::ContextTrimmed {
+                turn: 9,
+                trim: Trim::Summarised { rounds: 4 },
+                before: Tokens(31_000),
+                after: Tokens(18_000),
+            },
             Progress::Lagged { lost: 12 },
         ],
         expect![[r#"
@@ -151,6 +159,8 @@ fn what_concerns_no_call_has_a_line_of_its_own() {
 
 
             =      nudge after turn 3                         You said nothing. Please answer.
+
+            =      context, turn 9                            rounds summarised: 4; 31000 to 18000 tokens
 
             =      this view was too slow                     12 events are not shown"#]],
     );

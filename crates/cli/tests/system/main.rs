@@ -5,9 +5,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod answers;
 mod bad_input;
 mod chaos;
 mod ending;
+mod operator;
 mod rehearsal;
 mod running;
 mod tools;
@@ -47,7 +49,7 @@ impl Folder {
         let names: Vec<String> =
             names.filter(|name| !name.contains('.')).map(|name| format!("{name:?}")).collect();
         let mut text = format!(
-            "[model]\nprovider = \"openai\"\nname = \"m\"\nbase_url = \"{}\"\n\
+            "[model]\nprovider = \"openai\"\nname = \"m\"\ncontext_window = 32768\nbase_url = \"{}\"\n\
              [agents.clerk]\ninstructions = \"Work.\"\ntools = [{}]\n",
             provider.url(),
             names.join(", ")
@@ -61,6 +63,7 @@ impl Folder {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dauntless"));
         command.args(arguments).current_dir(&self.0).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap()).env("OPENAI_API_KEY", KEY);
+        command.env("XDG_RUNTIME_DIR", &self.0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -100,6 +100,24 @@ fn a_check_tells_what_this_machine_lacks_with_its_place() {
 }
 
 #[test]
+fn a_check_says_that_a_context_window_is_a_guess() {
+    let folder = Folder::new();
+    folder.write(
+        "dauntless.toml",
+        "[model]\nprovider = \"openai\"\nname = \"gpt-4o\"\nfallback = \"own\"\n\
+         [models.own]\nprovider = \"openai\"\nname = \"qwen3\"\n\
+         [models.idle]\nprovider = \"openai\"\nname = \"unused\"\n\
+         [agents.clerk]\ninstructions = \"Work.\"\n",
+    );
+    let told = "dauntless: model `default` (gpt-4o) has no `context_window`: it is taken to be 128000 tokens by the \
+                name. Set it to what the service grants.\n\
+                dauntless: model `own` (qwen3) has no `context_window`: it is not known before a request is refused \
+                for its length. Set it to what the service grants.\n";
+    let fine = "agent clerk on gpt-4o: no tools\nNo mistakes, and everything can start on this machine.\n";
+    folder.run(&["check"]).assert(0, fine, told);
+}
+
+#[test]
 fn a_check_tells_of_a_missing_key() {
     let folder = configured("");
     let mut command = folder.command(&["check"]);
@@ -107,6 +125,47 @@ fn a_check_tells_of_a_missing_key() {
     let ran = Ran::of(command);
     assert_eq!(ran.code, Some(69));
     assert!(ran.err.contains("needs the environment variable OPENAI_API_KEY"), "{ran:?}");
+}
+
+#[test]
+fn a_probe_asks_the_models_and_names_the_way_out() {
+    let ignores = provider(Script::from_fn(|request| match request.json().get("response_format") {
+        Some(_) => Reply::text(r#"{"name":"ping","parameters":{"number":7}}"#),
+        None => Reply::text("I would call it."),
+    }));
+    let folder = Folder::new();
+    let echo = &ECHO[..ECHO.find("[tools.secretive]").unwrap()];
+    folder.configure(&ignores, echo);
+    let ran = folder.run(&["check", "--probe"]);
+    let fine = "agent clerk on m: echo\nNo mistakes, and everything can start on this machine.\n";
+    let probed = ran.out.strip_prefix(fine).unwrap();
+    let told = "model default (m): does not call the tool that it is offered. It calls tools in answers with a \
+                schema: set tool_calling = \"json_schema\" in [model] (";
+    assert!(probed.starts_with(told) && probed.ends_with(" s)\n"), "{ran:?}");
+    let failed = "dauntless: 1 of 1 models cannot work as configured\n";
+    assert_eq!((ran.code, &*ran.err), (Some(31), failed));
+    assert_eq!(ignores.requests(), 2);
+
+    let heeded = std::fs::read_to_string(folder.0.join("dauntless.toml")).unwrap();
+    folder.write("dauntless.toml", &heeded.replace("[agents", "tool_calling = \"json_schema\"\n[agents"));
+    let ran = folder.run(&["check", "--probe"]);
+    assert!(ran.out.contains("\nmodel default (m): calls tools ("), "{ran:?}");
+    assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+    assert_eq!(ignores.requests(), 3);
+
+    let ran = folder.run(&["check"]);
+    assert_eq!((ran.code, ignores.requests()), (Some(0), 3), "without the flag nothing is asked");
+}
+
+#[test]
+fn a_probe_is_made_although_something_else_cannot_start() {
+    let model = provider(Script::always(Reply::error(401, "invalid_api_key", "bad key")));
+    let folder = Folder::new();
+    folder.configure(&model, ECHO);
+    let ran = folder.run(&["check", "--probe"]);
+    assert!(ran.out.contains("model default (m): unauthenticated: The provider does not accept"), "{ran:?}");
+    assert_eq!(ran.code, Some(69));
+    assert!(ran.err.contains(LACK), "{ran:?}");
 }
 
 #[test]

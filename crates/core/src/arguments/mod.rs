@@ -20,6 +20,7 @@ mod tree;
 pub(crate) use coerce::fit;
 pub(crate) use explain::{Explained, explain};
 pub(crate) use outline::outline;
+pub(crate) use schema::Guide;
 pub(crate) use tree::{DEPTH_MAX, Tree};
 
 use tree::TreeError;
@@ -29,6 +30,11 @@ const EXCERPT_BYTES_MAX: usize = 600;
 /// A change to the model's own text that loses nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {
+    /// The name was the tool's but for a namespace or a control token.
+    Renamed {
+        /// As it was written, in legal letters.
+        written: String,
+    },
     /// A code fence around the whole text was taken off.
     CodeFence,
     /// The whole text was a JSON string with the arguments in it.
@@ -55,6 +61,7 @@ pub enum Repair {
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Renamed { written } => write!(f, "took the name {written} for this tool's"),
             Self::CodeFence => f.write_str("took off a code fence"),
             Self::DoubleEncoding => f.write_str("decoded arguments that were one JSON string"),
             Self::Decoded { path } => write!(f, "decoded the JSON string at {path}"),
@@ -64,7 +71,7 @@ impl fmt::Display for Repair {
     }
 }
 
-/// Arguments that are one JSON object.
+/// JSON that a model wrote: what it wrote, and what that means.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     /// The model's own text as long as nothing was coerced.
@@ -89,16 +96,34 @@ pub(crate) enum Unreadable {
     NotAnObject { kind: &'static str, excerpt: String },
 }
 
-/// Reads the text of one call.
+/// Reads the text of one call, which must be one JSON object.
 ///
 /// Nothing at all, white space and `null` count as `{}`. Repairs are tried only after the strict
 /// reading failed, each at most once.
 pub(crate) fn read(written: &str) -> Result<Arguments, Unreadable> {
+    let Arguments { text, tree, value, mut repairs } = match written.trim() {
+        "" | "null" => read_value("{}")?,
+        _ => read_value(written)?,
+    };
+    match tree {
+        Tree::Object(_) => Ok(Arguments { text, tree, value, repairs }),
+        Tree::Text(inner) => match Tree::parse(&inner) {
+            Ok((tree @ Tree::Object(_), value)) => {
+                repairs.push(Repair::DoubleEncoding);
+                Ok(Arguments { text: json(inner.trim(), &tree), tree, value, repairs })
+            }
+            Ok(_) | Err(_) => Err(not_an_object("a string", text.as_str())),
+        },
+        Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::List(_) => {
+            Err(not_an_object(tree.kind(), text.as_str()))
+        }
+    }
+}
+
+/// Reads any one JSON value strictly; a code fence around the whole text is taken off.
+pub(crate) fn read_value(written: &str) -> Result<Arguments, Unreadable> {
     let mut text = written.trim();
     let mut repairs = Vec::new();
-    if matches!(text, "" | "null") {
-        text = "{}";
-    }
     let mut parsed = Tree::parse(text);
     if let (Err(TreeError::Syntax(_)), Some(fence)) = (&parsed, Fence::around(text)) {
         text = fence.inner;
@@ -109,17 +134,7 @@ pub(crate) fn read(written: &str) -> Result<Arguments, Unreadable> {
         repairs.push(Repair::CodeFence);
     }
     let (tree, value) = parsed.map_err(|error| unreadable(error, text))?;
-    match tree {
-        Tree::Object(_) => Ok(Arguments { text: json(text, &tree), tree, value, repairs }),
-        Tree::Text(inner) => match Tree::parse(&inner) {
-            Ok((tree @ Tree::Object(_), value)) => {
-                repairs.push(Repair::DoubleEncoding);
-                Ok(Arguments { text: json(inner.trim(), &tree), tree, value, repairs })
-            }
-            Ok(_) | Err(_) => Err(not_an_object("a string", text)),
-        },
-        Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::List(_) => Err(not_an_object(tree.kind(), text)),
-    }
+    Ok(Arguments { text: json(text, &tree), tree, value, repairs })
 }
 
 /// The text as it is; it was parsed before, so the tree is only there to make this total.

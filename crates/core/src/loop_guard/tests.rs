@@ -250,7 +250,7 @@ fn the_words_name_the_call_and_the_way_out() {
         &*failure.message,
         "This call of `search` was not executed: the same call failed 2 times with not_found."
     );
-    let nudge = repetition_nudge(&search, 4);
+    let nudge = repetition_nudge(search.display(), 4);
     assert!(nudge.contains(r#"`search {"q":"shoes","token":"[redacted]"}`"#), "{nudge}");
 }
 

@@ -180,3 +180,10 @@ fn the_name_of_a_secret_is_known_in_every_spelling() {
         assert!(!is_secret_name(name), "{name}");
     }
 }
+
+#[test]
+fn no_pattern_leaves_the_fast_way_for_letters_beyond_ascii() {
+    for pattern in super::built_in() {
+        assert!(!pattern.replace(r"(?-u:\b)", "").contains(r"\b"), "{pattern}");
+    }
+}

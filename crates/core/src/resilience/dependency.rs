@@ -175,7 +175,9 @@ impl<T> Dependency<T> {
         let Some((mut call, permit, since)) = self.end_attempt(ticket, attempt, step) else { return };
         let failure = failure(&self.name, step.now.since(since));
         let class = classify(&failure);
-        step.policies.stats.failed(step.now, &failure);
+        if let Some(spike) = step.policies.stats.failed(step.now, &failure) {
+            step.report(Report::ErrorSpike(spike));
+        }
         step.record(permit, class.weight());
         let wait = match failure.retry_after {
             Some(asked) => self.backoff.wait_at_least(asked, call.attempts, &mut self.rng),

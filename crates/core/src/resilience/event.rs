@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{Effect, Failure, RunId, StoppedBy, Timestamp};
+use dauntless_contract::{Effect, ErrorSpike, Failure, RunId, StoppedBy, Timestamp};
 
 /// Names one call at one dependency. The shell counts them up and never uses one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,6 +141,8 @@ pub enum Report {
     },
     /// The breaker closed.
     BreakerClosed,
+    /// It answers with more recoverable failures than it used to. Reported once for each rise.
+    ErrorSpike(ErrorSpike),
     /// Something came for a call or an attempt that is over; it was dropped.
     Stale {
         /// The call.

@@ -16,6 +16,7 @@ mod gate;
 mod policies;
 mod queue;
 mod rng;
+mod spike;
 mod stats;
 mod step;
 mod window;

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{Counters, Failure, FailureCode, PastFailure, Timestamp};
+use dauntless_contract::{Bucket, Counters, ErrorSpike, Failure, FailureCode, PastFailure, Timestamp};
+
+use super::spike::SpikeWatch;
 
 /// Failures that are remembered.
 const FAILURES_MAX: usize = 20;
@@ -14,6 +16,7 @@ const FAILURES_MAX: usize = 20;
 pub struct Stats {
     counters: Counters,
     failures: VecDeque<PastFailure>,
+    spike: SpikeWatch,
     running: usize,
     waiting: usize,
 }
@@ -27,6 +30,11 @@ impl Stats {
     /// The latest failed attempts, oldest first.
     pub fn failures(&self) -> impl Iterator<Item = &PastFailure> {
         self.failures.iter()
+    }
+
+    /// That recoverable failures are more than they used to be.
+    pub fn error_spike(&self) -> Option<ErrorSpike> {
+        self.spike.current()
     }
 
     /// Attempts under way, and calls that wait.
@@ -59,15 +67,27 @@ impl Stats {
     pub(super) fn succeeded(&mut self, took: Duration) {
         self.counters.succeeded += 1;
         self.counters.success_time = self.counters.success_time.saturating_add(took);
+        self.spike.answered(false);
     }
 
-    pub(super) fn failed(&mut self, at: Timestamp, failure: &Failure) {
+    /// Counts a failed attempt. Gives the rise of recoverable failures, once, if this makes one.
+    pub(super) fn failed(&mut self, at: Timestamp, failure: &Failure) -> Option<ErrorSpike> {
         *self.counters.failed_attempts.entry(failure.code).or_default() += 1;
         if self.failures.len() == FAILURES_MAX {
             self.failures.pop_front();
         }
         let message = Arc::clone(&failure.message);
         self.failures.push_back(PastFailure { at, code: failure.code, message });
+        match failure.code.bucket() {
+            Bucket::Recoverable => self.spike.answered(true),
+            Bucket::Transient
+            | Bucket::Terminal
+            | Bucket::ModelMistake
+            | Bucket::Defect
+            | Bucket::Unknown
+            | Bucket::Harness
+            | Bucket::LoopGuard => None,
+        }
     }
 
     pub(super) const fn stale(&mut self) {

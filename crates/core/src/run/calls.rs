@@ -7,13 +7,16 @@ use dauntless_contract::{
     PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
+use super::builtin::Builtin;
 use super::held::Repetition;
 use super::nudge::{Dud, counted};
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
 use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
+use crate::excerpt::{head, shortened};
 use crate::loop_guard::{self, GuardVerdict, TurnVerdict, UnknownTools};
 use crate::observation;
+use crate::redact::Redactor;
 use crate::toolbox::{Admission, Fingerprint, OutputLimit};
 
 impl RunMachine {
@@ -30,7 +33,7 @@ impl RunMachine {
         for (index, raw) in reply.calls.iter().enumerate() {
             let cut = (reply.finish == Finish::Length && index == last)
                 .then_some(OutputLimit { tokens: reply.output_limit });
-            if let Some(reason) = self.take_call(raw, cut, &mut slots, effects) {
+            if let Some(reason) = self.take_call(now, raw, cut, &mut slots, effects) {
                 stuck.get_or_insert(reason);
             }
         }
@@ -44,44 +47,75 @@ impl RunMachine {
     /// One call: run it, or answer it at once. Answers the reason to stop when the model is stuck.
     fn take_call(
         &mut self,
+        now: Timestamp,
         raw: &RawCall,
         cut: Option<OutputLimit>,
         slots: &mut Slots,
         effects: &mut Vec<RunEffect>,
     ) -> Option<StopReason> {
-        let (call, fingerprint, verdict) = match self.spec.toolbox.admit(raw, cut) {
-            Admission::Run { call, spec, fingerprint, repairs: _ } => (call, fingerprint, Ok(spec)),
-            Admission::Answered { call, failure, fingerprint } => (call, fingerprint, Err(failure)),
-        };
+        let (call, fingerprint, repairs, verdict) =
+            match self.context.gate(&raw.name, &self.spec.toolbox).admit(raw, cut) {
+                Admission::Run { call, spec, fingerprint, repairs } => (call, fingerprint, repairs, Ok(spec)),
+                Admission::Answered { call, failure, fingerprint } => {
+                    (call, fingerprint, Vec::new(), Err(failure))
+                }
+            };
         self.totals.tool_calls = self.totals.tool_calls.saturating_add(1);
         let exists = !matches!(&verdict, Err(failure) if failure.code == FailureCode::UnknownTool);
         self.guard.named(&fingerprint, exists);
-        let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
-        let shown = self.spec.redactor.text(&preview(raw)).into_owned();
+        let tool = Arc::clone(&call.name);
+        let shown = preview(raw, &self.spec.redactor);
         let asked = Progress::CallAsked {
             call: slots.next_key(),
             call_id: Arc::clone(&call.id),
             tool: Arc::clone(&tool),
-            arguments: shown.into(),
+            arguments: shown,
         };
         effects.push(RunEffect::Report(asked));
+        if !repairs.is_empty() {
+            let repairs = repairs.iter().map(|repair| repair.to_string().into()).collect();
+            effects.push(RunEffect::Report(Progress::CallRepaired { call: slots.next_key(), repairs }));
+        }
         let (refusal, stuck) = match self.judge(&fingerprint, verdict) {
             Judged::Run { spec, repeats } => {
-                let call = slots.push(call, fingerprint, SlotState::Running(Running::new(spec, repeats)));
-                let (asked, deadline) = (Arc::clone(&tool), self.deadline());
-                let key_of = repeats.unwrap_or(call);
-                effects.push(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline });
-                return None;
+                match self.answer_itself(&call, &fingerprint, &spec, slots, effects) {
+                    Some(Ok(())) => return None,
+                    Some(Err(failure)) => (failure, None),
+                    None => {
+                        let running = Running::new(spec, repeats);
+                        self.dispatch(now, call, fingerprint, running, slots, effects);
+                        return None;
+                    }
+                }
             }
             Judged::Refused(failure) => (failure, None),
             Judged::Stuck { failure, times } => {
-                let fingerprint = Arc::clone(fingerprint.display());
+                let fingerprint = self.shown(&fingerprint);
                 (failure, Some(StopReason::Stuck { tool, fingerprint, times }))
             }
         };
         self.guard.failed(&fingerprint, refusal.code);
         self.refuse(call, fingerprint, &refusal, slots, effects);
         stuck
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Timestamp,
+        call: ToolCall,
+        fingerprint: Fingerprint,
+        running: Running,
+        slots: &mut Slots,
+        effects: &mut Vec<RunEffect>,
+    ) {
+        let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
+        let (asked, deadline, repeats) = (Arc::clone(&tool), self.deadline(), running.repeats);
+        let call = slots.push(call, fingerprint, SlotState::Running(running));
+        if let Some(Builtin::AskUser) = Builtin::of(&self.spec.agent, &tool) {
+            return self.ask_user(now, call, slots, effects);
+        }
+        let key_of = repeats.unwrap_or(call);
+        effects.push(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline });
     }
 
     /// Whether a call may run, as the calls before it and the limits have it.
@@ -148,7 +182,9 @@ impl RunMachine {
         record: CallRecord,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        if self.fall_back(&mut slots, call, &record, effects) {
+        if self.fall_back(&mut slots, call, &record, effects)
+            || self.park(now, &mut slots, call, &record, effects)
+        {
             return Phase::Calling(slots);
         }
         self.take_end(now, &mut slots, call, record, effects);
@@ -189,11 +225,12 @@ impl RunMachine {
     fn stop_calls(
         &mut self,
         now: Timestamp,
-        slots: Slots,
+        mut slots: Slots,
         reason: StopReason,
         explanation: Option<Arc<str>>,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        self.drop_questions(now, &mut slots, effects);
         let mut patience = SETTLE_MAX;
         for (call, spec) in slots.running_with_spec() {
             let reach = match spec.effect {
@@ -212,12 +249,13 @@ impl RunMachine {
     pub(super) fn settle(
         &mut self,
         now: Timestamp,
-        slots: Slots,
+        mut slots: Slots,
         reason: StopReason,
         explanation: Option<Arc<str>>,
         patience: std::time::Duration,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        Self::end_parked(&mut slots, effects);
         if slots.all_answered() {
             return self.close(now, slots, reason, explanation, effects);
         }
@@ -256,12 +294,12 @@ impl RunMachine {
         match verdict {
             TurnVerdict::GoOn => {}
             TurnVerdict::Nudge { fingerprint, times } => {
-                self.nudge(loop_guard::repetition_nudge(&fingerprint, times), effects);
+                self.nudge(loop_guard::repetition_nudge(&self.shown(&fingerprint), times), effects);
             }
             TurnVerdict::Stuck { fingerprint, times } => {
                 let reason = StopReason::Stuck {
                     tool: Arc::clone(fingerprint.tool()),
-                    fingerprint: fingerprint.display().clone(),
+                    fingerprint: self.shown(&fingerprint),
                     times,
                 };
                 let text = self.history.last_assistant_text().cloned();
@@ -290,8 +328,13 @@ impl RunMachine {
         self.end(now, reason, Some(explanation.into()), text, effects)
     }
 
+    /// A call as a report names it: in at most 200 bytes, and without secrets.
+    fn shown(&self, call: &Fingerprint) -> Arc<str> {
+        shortened(&self.spec.redactor.text(call.display()), SHOWN_BYTES_MAX).into()
+    }
+
     /// Takes the end of a call, and gives the call its observation.
-    fn take_end(
+    pub(super) fn take_end(
         &mut self,
         now: Timestamp,
         slots: &mut Slots,
@@ -308,7 +351,7 @@ impl RunMachine {
             CallVerdict::Succeeded(output) => {
                 self.guard.succeeded(&slot.fingerprint, &output, asked.polling);
                 self.held.succeeded(&slot.fingerprint, running);
-                (observation::success(&output, by), None, None)
+                (self.observe(key, &output, by), None, None)
             }
             CallVerdict::Failed(failure) => {
                 self.guard.failed(&slot.fingerprint, failure.code);
@@ -369,7 +412,7 @@ impl Ending<'_> {
         let reason = match (failure.code.bucket(), failure.code) {
             (Bucket::Terminal, _) => self.ended_by_tool(failure.code),
             (_, code) if is_exhausted(code) => match self.asked.on_exhausted {
-                OnExhausted::EndRun => self.exhausted(failure.code),
+                OnExhausted::EndRun | OnExhausted::Park => self.exhausted(failure.code),
                 OnExhausted::Observe => return None,
             },
             (Bucket::Defect, _) => match on_panic {
@@ -417,13 +460,20 @@ fn over_call_limit(limit: u32) -> Failure {
     .hint("Give the best answer you can from what you know.")
 }
 
+const SHOWN_BYTES_MAX: usize = 200;
+/// The most of a call's arguments that is cleaned of secrets to be shown.
+const CLEANED_BYTES_MAX: usize = 4096;
 const PREVIEW_CHARS: usize = 160;
 
 /// The arguments as a watcher sees them: bounded, on one line.
-fn preview(raw: &RawCall) -> String {
-    let mut text: String = raw.arguments.chars().take(PREVIEW_CHARS).collect();
-    if text.len() < raw.arguments.len() {
+///
+/// They are cleaned before they are cut, since half a secret has no shape.
+fn preview(raw: &RawCall, redactor: &Redactor) -> Arc<str> {
+    let start = head(&raw.arguments, CLEANED_BYTES_MAX);
+    let clean = redactor.text(start);
+    let mut text: String = clean.chars().take(PREVIEW_CHARS).collect();
+    if text.len() < clean.len() || start.len() < raw.arguments.len() {
         text.push('…');
     }
-    text
+    text.into()
 }

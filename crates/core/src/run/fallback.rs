@@ -73,7 +73,7 @@ impl RunMachine {
 
 /// Whether another tool may do what this one may have done already, now or in the call that this one
 /// repeats. A key does not help: the other tool does not know it.
-fn may_go_elsewhere(failure: &Failure, running: &Running) -> bool {
+pub(super) fn may_go_elsewhere(failure: &Failure, running: &Running) -> bool {
     let untouched = failure.effect == EffectState::None && running.repeats.is_none();
     untouched || matches!(running.by.effect, Effect::ReadOnly | Effect::Idempotent)
 }

@@ -49,7 +49,7 @@ impl RunMachine {
         }
     }
 
-    fn reached_limit(&self) -> Option<LimitKind> {
+    pub(super) fn reached_limit(&self) -> Option<LimitKind> {
         let RunTotals { turns, tool_calls, .. } = self.totals;
         if turns >= self.limits.turns {
             Some(LimitKind::Turns)
@@ -85,7 +85,7 @@ impl RunMachine {
             let text = self.history.last_assistant_text().cloned();
             return self.end(now, StopReason::LimitReached(limit), Some(explanation.into()), text, effects);
         }
-        self.nudge(nudge::last_words(limit, &self.limits), effects);
+        self.nudge(nudge::last_words(limit, &self.limits, self.form()), effects);
         self.ask(now, Purpose::LastWords(limit), effects)
     }
 }

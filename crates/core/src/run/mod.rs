@@ -5,16 +5,22 @@
 //! retried (that is [`crate::resilience`]) or where the model lives.
 //!
 //! ```text
-//! Created ─► Asking ─► Calling ─► Asking ─► … ─► Ended
-//!               │          └─► Settling ──────────►│
-//!               └────────────────────────────────►│
+//! Created ─► (Summarising ─►) Asking ─► Calling ─► … ─► Ended
+//!                                │         └─► Settling ──►│
+//!                                └────────────────────────►│
 //! ```
 
+mod answer;
+mod ask_user;
+mod asking;
+mod builtin;
 mod calls;
+mod ending;
 mod fallback;
 mod held;
 mod limits;
 mod nudge;
+mod park;
 mod rejected;
 mod reply;
 mod slots;
@@ -25,13 +31,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    AgentSpec, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome, Progress,
-    RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp,
+    AgentSpec, Attendance, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome,
+    Progress, RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
 };
 
+use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+pub use answer::AnswerShape;
+use asking::Summarising;
+pub use builtin::toolbox;
 pub use fallback::ModelFallback;
 use held::Held;
 use limits::Foresight;
@@ -46,6 +56,8 @@ pub struct RunSpec {
     pub agent: AgentSpec,
     /// Its tools.
     pub toolbox: Toolbox,
+    /// The shape that its answers must have, if it demands one.
+    pub answer: Option<AnswerShape>,
     /// Its model.
     pub model: Arc<ModelSpec>,
     /// The models that are asked when it fails, in order.
@@ -66,6 +78,19 @@ pub enum RunEffect {
         model: u32,
         /// The tools to offer.
         offer: Offer,
+        /// Tools that the machine answers itself, to offer beside them.
+        built_in: Vec<Arc<ToolSpec>>,
+        /// When the answer must be there.
+        deadline: Timestamp,
+    },
+    /// Ask the model for a summary, without tools.
+    Summarise {
+        /// The turn that waits for it; the answer names it.
+        turn: u32,
+        /// Which of the agent's models; the answer names it.
+        model: u32,
+        /// The conversation to send.
+        history: Arc<History>,
         /// When the answer must be there.
         deadline: Timestamp,
     },
@@ -103,6 +128,18 @@ pub enum RunEffect {
         /// When.
         at: Timestamp,
     },
+    /// Let a call wait for its tool until `at`, or until the tool is back if that is earlier. Its
+    /// timer [`RunTimer::Unpark`] goes off at a moment drawn from the `spread` that follows.
+    Park {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Arc<str>,
+        /// When it is asked again in any case.
+        at: Timestamp,
+        /// Over how long those who wait for one tool are spread.
+        spread: Duration,
+    },
     /// Tell whoever watches.
     Report(Progress),
     /// The run is over; see [`RunMachine::outcome`].
@@ -135,6 +172,7 @@ pub enum CancelReach {
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     Created,
+    Summarising(Summarising),
     Asking { turn: u32, model: u32, purpose: Purpose },
     Calling(Slots),
     Settling { slots: Slots, reason: StopReason, explanation: Option<Arc<str>> },
@@ -163,6 +201,10 @@ pub struct RunMachine {
     unproductive: Unproductive,
     withdrawn: Withdrawn,
     rejected: BTreeSet<Arc<str>>,
+    context: Context,
+    attendance: Attendance,
+    /// Answers that missed the agent's shape.
+    misfits: u32,
     phase: Phase,
 }
 
@@ -182,6 +224,9 @@ impl PartialEq for RunMachine {
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
             && self.rejected == other.rejected
+            && self.context == other.context
+            && self.attendance == other.attendance
+            && self.misfits == other.misfits
             && self.phase == other.phase
     }
 }
@@ -203,6 +248,9 @@ impl RunMachine {
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
             rejected: BTreeSet::new(),
+            context: Context::default(),
+            attendance: Attendance::default(),
+            misfits: 0,
             phase: Phase::Created,
         }
     }
@@ -213,35 +261,44 @@ impl RunMachine {
         let mut effects = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (Phase::Created, RunEvent::RunStarted { agent: _, goal, limits, history, repairs }) => {
-                self.start(now, &goal, limits, (history, repairs), &mut effects)
-            }
+            (
+                Phase::Created,
+                RunEvent::RunStarted { agent: _, goal, limits, history, repairs, attendance },
+            ) => self.start(now, &goal, (limits, attendance), (history, repairs), &mut effects),
             (
                 Phase::Asking { turn, model, purpose },
                 RunEvent::ModelReplied { turn: of, model: from, reply, attempts },
             ) if (turn, model) == (of, from) => {
-                self.totals.model_attempts += attempts;
-                self.replied(now, model, purpose, reply, &mut effects)
+                self.replied(now, model, purpose, (reply, attempts), &mut effects)
             }
             (
                 Phase::Asking { turn, model, purpose },
                 RunEvent::ModelFailed { turn: of, model: from, failure, attempts },
             ) if (turn, model) == (of, from) => {
+                self.model_gave_up(now, model, purpose, (failure, attempts), &mut effects)
+            }
+            (Phase::Summarising(waiting), RunEvent::SummaryReplied { turn, model, reply, attempts })
+                if waiting.is_for(turn, model) =>
+            {
+                self.summary_replied(now, waiting, (reply, attempts), &mut effects)
+            }
+            (Phase::Summarising(waiting), RunEvent::SummaryFailed { turn, model, failure: _, attempts })
+                if waiting.is_for(turn, model) =>
+            {
                 self.totals.model_attempts += attempts;
-                if self.reject_tool(now, &purpose, &failure, &mut effects) {
-                    self.phase = self.ask_model(now, model, purpose, &mut effects);
-                    return effects;
-                }
-                match self.fallback_for(model, &failure) {
-                    Some(next) => self.ask_fallback(now, next, purpose, (&failure, attempts), &mut effects),
-                    None => self.model_failed(now, purpose, failure, attempts, &mut effects),
-                }
+                self.summarised(now, waiting, None, &mut effects)
             }
             (Phase::Calling(slots), RunEvent::CallEnded { call, record }) => {
                 self.call_ended(now, slots, call, record, &mut effects)
             }
+            (Phase::Calling(slots), RunEvent::TimerFired { timer: RunTimer::Unpark(call) }) => {
+                self.unpark(now, slots, call, &mut effects)
+            }
             (Phase::Settling { slots, reason, explanation }, RunEvent::CallEnded { call, record }) => {
                 self.call_settled(now, slots, reason, explanation, (call, record), &mut effects)
+            }
+            (Phase::Calling(slots), RunEvent::InputGiven { call, text }) => {
+                self.input_given(now, slots, call, text, &mut effects)
             }
             (
                 Phase::Settling { slots, reason, explanation },
@@ -255,6 +312,7 @@ impl RunMachine {
             }
             (
                 phase @ (Phase::Created
+                | Phase::Summarising(_)
                 | Phase::Asking { .. }
                 | Phase::Calling(_)
                 | Phase::Settling { .. }
@@ -262,8 +320,11 @@ impl RunMachine {
                 RunEvent::RunStarted { .. }
                 | RunEvent::ModelReplied { .. }
                 | RunEvent::ModelFailed { .. }
+                | RunEvent::SummaryReplied { .. }
+                | RunEvent::SummaryFailed { .. }
                 | RunEvent::CallEnded { .. }
-                | RunEvent::TimerFired { timer: RunTimer::Settle },
+                | RunEvent::InputGiven { .. }
+                | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
             ) => phase,
         };
         effects
@@ -275,7 +336,11 @@ impl RunMachine {
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match phase {
             Phase::Ended(outcome) => Phase::Ended(outcome),
-            Phase::Created | Phase::Asking { .. } | Phase::Calling(_) | Phase::Settling { .. } => {
+            Phase::Created
+            | Phase::Summarising(_)
+            | Phase::Asking { .. }
+            | Phase::Calling(_)
+            | Phase::Settling { .. } => {
                 let reason = StopReason::Internal { code: code.into() };
                 self.end(now, reason, Some(explanation.into()), None, &mut effects)
             }
@@ -297,7 +362,11 @@ impl RunMachine {
     pub const fn outcome(&self) -> Option<&Outcome> {
         match &self.phase {
             Phase::Ended(outcome) => Some(outcome),
-            Phase::Created | Phase::Asking { .. } | Phase::Calling(_) | Phase::Settling { .. } => None,
+            Phase::Created
+            | Phase::Summarising(_)
+            | Phase::Asking { .. }
+            | Phase::Calling(_)
+            | Phase::Settling { .. } => None,
         }
     }
 
@@ -314,13 +383,16 @@ impl RunMachine {
         &mut self,
         now: Timestamp,
         goal: &Arc<str>,
-        limits: RunLimits,
+        (limits, attendance): (RunLimits, Attendance),
         (past, repairs): (History, Vec<HistoryRepair>),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         self.limits = limits;
+        self.attendance = attendance;
         self.started = now;
-        self.history = Arc::new(past.resume(&self.spec.agent.instructions, goal));
+        let own = &self.spec.agent.instructions;
+        let instructions = self.spec.answer.as_ref().map_or_else(|| Arc::clone(own), |shape| shape.told(own));
+        self.history = Arc::new(past.resume(&instructions, goal));
         if !repairs.is_empty() {
             let repairs = repairs.into_iter().map(|repair| self.spec.redactor.repair(repair)).collect();
             effects.push(RunEffect::Report(Progress::HistoryRepaired { repairs }));
@@ -332,28 +404,9 @@ impl RunMachine {
     fn ask(&mut self, now: Timestamp, purpose: Purpose, effects: &mut Vec<RunEffect>) -> Phase {
         self.turn += 1;
         self.totals.turns += 1;
+        self.context.turn_started();
         effects.push(RunEffect::Report(Progress::TurnStarted { turn: self.turn }));
         self.ask_model(now, 0, purpose, effects)
-    }
-
-    fn ask_model(
-        &mut self,
-        now: Timestamp,
-        model: u32,
-        purpose: Purpose,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        let turn = self.turn;
-        let offer = match purpose {
-            Purpose::LastWords(_) => Offer::Nothing,
-            Purpose::Work => {
-                let out: BTreeSet<_> =
-                    self.withdrawn.names(now).into_iter().chain(self.rejected.clone()).collect();
-                if out.is_empty() { Offer::All } else { Offer::Without(out.into_iter().collect()) }
-            }
-        };
-        effects.push(RunEffect::CallModel { turn, model, offer, deadline: self.deadline() });
-        Phase::Asking { turn, model, purpose }
     }
 
     /// The model to ask when `model` failed like this, if there is one and the run can pay it.
@@ -403,58 +456,6 @@ impl RunMachine {
             }
         };
         self.end(now, reason, Some(failure.message), text, effects)
-    }
-
-    /// Cancel and the end of time: whatever is under way is stopped, and still accounted for.
-    fn stop_early(
-        &mut self,
-        now: Timestamp,
-        phase: Phase,
-        reason: StopReason,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        match phase {
-            Phase::Created => self.end(now, reason, None, None, effects),
-            Phase::Asking { turn, model: _, purpose: _ } => {
-                effects.push(RunEffect::CancelModel { turn });
-                let text = self.history.last_assistant_text().cloned();
-                self.end(now, reason, None, text, effects)
-            }
-            Phase::Calling(slots) => {
-                for call in slots.running() {
-                    effects.push(RunEffect::CancelCall { call, reach: CancelReach::Running });
-                }
-                self.settle(now, slots, reason, None, SETTLE_MAX, effects)
-            }
-            Phase::Settling { slots, reason, explanation } => {
-                for call in slots.running() {
-                    effects.push(RunEffect::CancelCall { call, reach: CancelReach::Running });
-                }
-                Phase::Settling { slots, reason, explanation }
-            }
-            Phase::Ended(outcome) => Phase::Ended(outcome),
-        }
-    }
-
-    fn end(
-        &self,
-        now: Timestamp,
-        reason: StopReason,
-        explanation: Option<Arc<str>>,
-        text: Option<Arc<str>>,
-        effects: &mut Vec<RunEffect>,
-    ) -> Phase {
-        let outcome = Outcome {
-            run: self.run,
-            reason,
-            text: text.filter(|text| !text.trim().is_empty()),
-            explanation,
-            totals: self.totals,
-            elapsed: now.since(self.started),
-        };
-        effects.push(RunEffect::Report(Progress::RunEnded { outcome: outcome.clone() }));
-        effects.push(RunEffect::End);
-        Phase::Ended(outcome)
     }
 }
 

@@ -4,6 +4,24 @@ use std::sync::Arc;
 
 use dauntless_contract::{LimitKind, RunLimits, StopReason};
 
+/// What an answer is to be written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Any words will do.
+    Words,
+    /// The agent's shape.
+    Shaped,
+}
+
+impl Form {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Words => "as plain text",
+            Self::Shaped => "as one JSON value that fits the schema",
+        }
+    }
+}
+
 /// A kind of reply that leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dud {
@@ -48,15 +66,16 @@ impl Unproductive {
     }
 }
 
-pub(super) fn empty(hidden_tokens: u64) -> Arc<str> {
+pub(super) fn empty(hidden_tokens: u64, form: Form) -> Arc<str> {
+    let form = form.as_str();
     if hidden_tokens > 0 {
         return format!(
             "Your last reply arrived empty although you wrote {hidden_tokens} tokens. \
-             Call a tool through the tool interface, or write your answer as plain text."
+             Call a tool through the tool interface, or write your answer {form}."
         )
         .into();
     }
-    "Your last reply was empty. Call a tool, or write your answer as plain text.".into()
+    format!("Your last reply was empty. Call a tool, or write your answer {form}.").into()
 }
 
 pub(super) fn cut(limit: Option<u32>) -> Arc<str> {
@@ -68,10 +87,13 @@ pub(super) fn cut(limit: Option<u32>) -> Arc<str> {
     .into()
 }
 
-pub(super) fn prose() -> Arc<str> {
-    "Your last reply wrote a tool call as text, so nothing was called. \
-     Make the call through the tool interface; or, if you are done, write your answer as plain text."
-        .into()
+pub(super) fn prose(form: Form) -> Arc<str> {
+    format!(
+        "Your last reply wrote a tool call as text, so nothing was called. \
+         Make the call through the tool interface; or, if you are done, write your answer {}.",
+        form.as_str()
+    )
+    .into()
 }
 
 /// A limit with its unit.
@@ -86,11 +108,15 @@ pub(super) fn amount(limit: LimitKind, limits: &RunLimits) -> String {
     }
 }
 
-pub(super) fn last_words(limit: LimitKind, limits: &RunLimits) -> Arc<str> {
+pub(super) fn last_words(limit: LimitKind, limits: &RunLimits, form: Form) -> Arc<str> {
     let what = amount(limit, limits);
     format!(
         "This run has reached its limit of {what}, and no more tools can be called. \
-         Give the best answer you can from what you know now, and say what is missing."
+         Give the best answer you can from what you know now, {}.",
+        match form {
+            Form::Words => "and say what is missing",
+            Form::Shaped => "in the shape of the schema as far as it goes",
+        }
     )
     .into()
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    CallKey, CallRecord, EffectState, Failure, Json, ModelReply, Observation, Round, StopReason, ToolCall,
-    ToolSpec,
+    CallKey, CallRecord, EffectState, Failure, Json, ModelReply, Observation, Round, StopReason, Timestamp,
+    ToolCall, ToolSpec,
 };
 
 use crate::observation;
@@ -34,7 +34,13 @@ pub(super) struct Slot {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SlotState {
     Running(Running),
-    Answered { observation: Observation, cut: Cut, terminal: Option<Terminal> },
+    /// Nothing of it is under way: it waits since then for its tool to be back.
+    Parked(Running, Timestamp),
+    Answered {
+        observation: Observation,
+        cut: Cut,
+        terminal: Option<Terminal>,
+    },
 }
 
 /// A call without its observation.
@@ -50,6 +56,8 @@ pub(super) struct Running {
     pub(super) attempts: u32,
     /// Their waits.
     pub(super) waited: Duration,
+    /// Until when it may be parked, once it was.
+    pub(super) patience: Option<Timestamp>,
     /// The earlier call whose idempotency key it has.
     pub(super) repeats: Option<CallKey>,
 }
@@ -57,7 +65,15 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn new(spec: Arc<ToolSpec>, repeats: Option<CallKey>) -> Self {
         let by = Arc::clone(&spec);
-        Self { by, asked: spec, elsewhere: None, attempts: 0, waited: Duration::ZERO, repeats }
+        Self {
+            by,
+            asked: spec,
+            elsewhere: None,
+            attempts: 0,
+            waited: Duration::ZERO,
+            patience: None,
+            repeats,
+        }
     }
 }
 
@@ -97,14 +113,14 @@ impl Slots {
     }
 
     pub(super) fn push(&mut self, call: ToolCall, fingerprint: Fingerprint, state: SlotState) -> CallKey {
-        if let SlotState::Running(_) = state {
+        if let SlotState::Running(_) | SlotState::Parked(..) = state {
             self.open += 1;
         }
         self.slots.push(Slot { call, fingerprint, state });
         self.key(self.slots.len() - 1)
     }
 
-    /// The calls that have no observation yet.
+    /// The calls that are under way.
     pub(super) fn running(&self) -> impl Iterator<Item = CallKey> {
         self.running_with_spec().map(|(key, _)| key)
     }
@@ -112,8 +128,15 @@ impl Slots {
     pub(super) fn running_with_spec(&self) -> impl Iterator<Item = (CallKey, &Arc<ToolSpec>)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
             SlotState::Running(running) => Some((self.key(index), &running.by)),
-            SlotState::Answered { .. } => None,
+            SlotState::Parked(..) | SlotState::Answered { .. } => None,
         })
+    }
+
+    /// The calls that have no observation yet, with their arguments.
+    pub(super) fn open_calls(&self) -> impl Iterator<Item = (CallKey, &Slot)> {
+        let open =
+            self.slots.iter().enumerate().filter(|(_, slot)| matches!(slot.state, SlotState::Running(_)));
+        open.map(|(index, slot)| (self.key(index), slot))
     }
 
     pub(super) const fn all_answered(&self) -> bool {
@@ -130,7 +153,7 @@ impl Slots {
             {
                 Some((slot, running))
             }
-            SlotState::Running(_) | SlotState::Answered { .. } => None,
+            SlotState::Running(_) | SlotState::Parked(..) | SlotState::Answered { .. } => None,
         }
     }
 
@@ -150,7 +173,46 @@ impl Slots {
         }
     }
 
-    /// Gives a running call its one observation.
+    /// Parks a running call: the tool that the model asked for is asked again later.
+    pub(super) fn park(&mut self, now: Timestamp, key: CallKey, until: Timestamp, record: &CallRecord) {
+        let Some(slot) = self.slot_mut(key) else { return };
+        if let SlotState::Running(running) = &slot.state {
+            let running = Running {
+                by: Arc::clone(&running.asked),
+                attempts: running.attempts + record.attempts,
+                waited: running.waited + record.waited,
+                patience: Some(until),
+                ..running.clone()
+            };
+            slot.state = SlotState::Parked(running, now);
+        }
+    }
+
+    /// Lets a parked call go on. Answers it, the call whose key it has, and how long it was parked.
+    pub(super) fn unpark(&mut self, now: Timestamp, key: CallKey) -> Option<(&ToolCall, CallKey, Duration)> {
+        let slot = self.slot_mut(key)?;
+        let SlotState::Parked(running, since) = &slot.state else { return None };
+        let parked = now.since(*since);
+        let running = Running { waited: running.waited + parked, ..running.clone() };
+        let key_of = running.repeats.unwrap_or(key);
+        slot.state = SlotState::Running(running);
+        Some((&slot.call, key_of, parked))
+    }
+
+    /// A call that is parked.
+    pub(super) fn first_parked(&self) -> Option<(CallKey, &ToolCall, &Running)> {
+        self.slots.iter().enumerate().find_map(|(index, slot)| match &slot.state {
+            SlotState::Parked(running, _) => Some((self.key(index), &slot.call, running)),
+            SlotState::Running(_) | SlotState::Answered { .. } => None,
+        })
+    }
+
+    fn slot_mut(&mut self, key: CallKey) -> Option<&mut Slot> {
+        let index = usize::try_from(key.index).ok().filter(|_| key.turn == self.turn)?;
+        self.slots.get_mut(index)
+    }
+
+    /// Gives an open call its one observation.
     pub(super) fn answer(&mut self, key: CallKey, observation: Observation, terminal: Option<Terminal>) {
         let Ok(index) = usize::try_from(key.index) else { return };
         let Some(slot) = self.slots.get_mut(index) else { return };
@@ -164,7 +226,7 @@ impl Slots {
     pub(super) fn first_terminal(&self) -> Option<&Terminal> {
         match &self.slots.get(self.terminal?)?.state {
             SlotState::Answered { terminal, .. } => terminal.as_ref(),
-            SlotState::Running(_) => None,
+            SlotState::Running(_) | SlotState::Parked(..) => None,
         }
     }
 
@@ -179,7 +241,7 @@ impl Slots {
             .into_iter()
             .map(|slot| match slot.state {
                 SlotState::Answered { observation, .. } => (slot.call, observation),
-                SlotState::Running(running) => {
+                SlotState::Running(running) | SlotState::Parked(running, _) => {
                     let failure = Failure::cancelled("The run ended before this call answered.")
                         .effect(EffectState::Unknown);
                     (slot.call, observation::failure(&failure, running.attempts + 1, running.by.effect))

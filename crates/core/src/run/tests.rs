@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -8,10 +8,14 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod answers;
+mod context;
 mod continued;
 mod fallbacks;
 mod limits;
+mod parking;
 mod properties;
+mod questions;
 mod rejection;
 mod repetitions;
 mod withdrawal;
@@ -23,7 +27,9 @@ struct Scene {
     turn: u32,
     model: u32,
     by: BTreeMap<CallKey, Arc<str>>,
+    parked: BTreeSet<CallKey>,
     out_for: Option<Duration>,
+    summary: Option<Arc<History>>,
     seen: Vec<String>,
     events: Vec<(Timestamp, RunEvent)>,
 }
@@ -46,6 +52,19 @@ fn tools() -> Vec<Arc<ToolSpec>> {
         spec("pay", |spec| spec.effect = Effect::Once),
         spec("news", |spec| spec.on_exhausted = OnExhausted::Observe),
         spec("poll", |spec| spec.polling = true),
+        spec("stock", |spec| {
+            spec.on_exhausted = OnExhausted::Park;
+            spec.max_park = Duration::from_secs(60);
+        }),
+        spec("book", |spec| {
+            spec.on_exhausted = OnExhausted::Park;
+            spec.effect = Effect::Keyed;
+        }),
+        spec("mail", |spec| {
+            spec.on_exhausted = OnExhausted::Park;
+            spec.effect = Effect::Once;
+            spec.fallback = Some("news".into());
+        }),
         spec("give", |spec| {
             spec.effect = Effect::Once;
             spec.on_exhausted = OnExhausted::Observe;
@@ -65,9 +84,17 @@ fn tools() -> Vec<Arc<ToolSpec>> {
     ]
 }
 
+static AGENT: LazyLock<AgentSpec> = LazyLock::new(|| AgentSpec {
+    name: "a".into(),
+    instructions: "Be good.".into(),
+    on_panic: PanicPolicy::Observe,
+    answer: None,
+    ask_user: true,
+});
+
 /// Compiled once: schemas and patterns cost more than a run.
 static TOOLBOX: LazyLock<Toolbox> = LazyLock::new(|| {
-    let (toolbox, bad) = Toolbox::build(tools());
+    let (toolbox, bad) = toolbox(&AGENT, tools());
     assert!(bad.is_empty(), "{bad:?}");
     toolbox
 });
@@ -79,6 +106,28 @@ impl Scene {
     }
 
     fn with(limits: RunLimits, on_panic: PanicPolicy) -> Self {
+        Self::changed(limits, on_panic, |_| {})
+    }
+
+    fn changed(limits: RunLimits, on_panic: PanicPolicy, change: impl FnOnce(&mut RunSpec)) -> Self {
+        Self::attended(limits, on_panic, Attendance::Attended, change)
+    }
+
+    fn set(
+        limits: RunLimits,
+        on_panic: PanicPolicy,
+        shape: Option<AnswerShape>,
+        attendance: Attendance,
+    ) -> Self {
+        Self::attended(limits, on_panic, attendance, |spec| spec.answer = shape)
+    }
+
+    fn attended(
+        limits: RunLimits,
+        on_panic: PanicPolicy,
+        attendance: Attendance,
+        change: impl FnOnce(&mut RunSpec),
+    ) -> Self {
         let model = ModelSpec {
             name: "m".into(),
             provider: "test".into(),
@@ -88,13 +137,16 @@ impl Scene {
                 cached_input_per_million: None,
             },
             output_tokens_max: None,
+            context_window: None,
+            counter: None,
             resilience: ResiliencePolicy::for_model(),
         };
         let second = ModelSpec { name: "m2".into(), price: Price::default(), ..model.clone() };
         let third = ModelSpec { name: "m3".into(), ..second.clone() };
-        let spec = RunSpec {
-            agent: AgentSpec { name: "a".into(), instructions: "Be good.".into(), on_panic },
+        let mut spec = RunSpec {
+            agent: AgentSpec { on_panic, ..AGENT.clone() },
             toolbox: TOOLBOX.clone(),
+            answer: None,
             fallbacks: vec![
                 ModelFallback { model: Arc::new(second), on: vec![Bucket::Transient, Bucket::Harness] },
                 ModelFallback { model: Arc::new(third), on: vec![Bucket::Transient] },
@@ -102,6 +154,7 @@ impl Scene {
             model: Arc::new(model),
             redactor: REDACTOR.clone(),
         };
+        change(&mut spec);
         let machine = RunMachine::new(RunId::from_u128(1), Arc::new(spec));
         let mut scene = Self {
             machine,
@@ -109,12 +162,15 @@ impl Scene {
             turn: 0,
             model: 0,
             by: BTreeMap::new(),
+            parked: BTreeSet::new(),
             out_for: None,
+            summary: None,
             seen: Vec::new(),
             events: Vec::new(),
         };
         let (history, repairs) = (History::default(), Vec::new());
-        scene.on(RunEvent::RunStarted { agent: "a".into(), goal: "Do it.".into(), limits, history, repairs });
+        let (agent, goal) = ("a".into(), "Do it.".into());
+        scene.on(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance });
         scene
     }
 
@@ -128,14 +184,22 @@ impl Scene {
 
     fn note(&mut self, effect: &RunEffect) {
         let line = match effect {
-            RunEffect::CallModel { turn, model, offer, .. } => {
+            RunEffect::CallModel { turn, model, offer, built_in, .. } => {
                 (self.turn, self.model) = (*turn, *model);
                 let model = if *model == 0 { String::new() } else { format!(" model {model}") };
-                format!("ask {turn} {offer:?}{model}")
+                let built_in: String = built_in.iter().map(|spec| format!(" +{}", spec.name)).collect();
+                format!("ask {turn} {offer:?}{built_in}{model}")
+            }
+            RunEffect::Summarise { turn, model, history, .. } => {
+                (self.turn, self.model) = (*turn, *model);
+                assert!(history.messages().len() == 2, "a task and the text of the rounds");
+                self.summary = Some(Arc::clone(history));
+                format!("summarise {turn}")
             }
             RunEffect::Dispatch { call, asked, tool, arguments, key_of, .. } if asked == tool => {
+                let again = if self.parked.remove(call) { "again " } else { "" };
                 let key = if key_of == call { String::new() } else { format!(" key of {key_of}") };
-                format!("run {call} {tool} {arguments}{key}")
+                format!("{again}run {call} {tool} {arguments}{key}")
             }
             RunEffect::Dispatch { call, asked, tool, arguments, .. } => {
                 self.by.insert(*call, Arc::clone(tool));
@@ -144,7 +208,19 @@ impl Scene {
             RunEffect::CancelCall { call, reach } => format!("cancel {call} {reach:?}"),
             RunEffect::CancelModel { turn } => format!("cancel model {turn}"),
             RunEffect::StartTimer { timer, at } => format!("timer {timer:?} {at:?}"),
+            RunEffect::Park { call, tool, at, .. } => {
+                self.parked.insert(*call);
+                self.by.remove(call);
+                format!("park {call} {tool} for {} s", at.since(self.now).as_secs())
+            }
+            RunEffect::Report(Progress::InputRequested(Question { call, question, choices })) => {
+                format!("question {call} {question} {choices:?}")
+            }
             RunEffect::Report(Progress::Nudged { text, .. }) => format!("nudge {text}"),
+            RunEffect::Report(Progress::ContextTrimmed { trim, before, after, .. }) => {
+                assert!(after < before, "{before} to {after}");
+                format!("trim {trim:?}")
+            }
             RunEffect::Report(Progress::RunEnded { outcome }) => {
                 let text = outcome.text.as_deref().map_or_else(String::new, |text| format!(" `{text}`"));
                 format!("end {}{text}", outcome.reason)
@@ -399,6 +475,35 @@ fn a_call_written_as_prose_is_never_an_answer() {
     scene.says(prose).says(prose);
     let outcome = scene.machine.outcome().unwrap();
     assert_eq!((outcome.reason.clone(), outcome.text.clone()), (StopReason::MalformedOutput, None));
+}
+
+#[test]
+fn a_call_written_as_prose_until_the_limit_is_told_how_to_call() {
+    let mut scene = Scene::new();
+    let prose = "<start_function_call>call:find{}<end_function_call>".repeat(20);
+    let cut = ModelReply { finish: Finish::Length, ..ModelReply::text(prose) };
+    scene.reply(cut.clone()).reply(cut);
+    assert_eq!(scene.machine.outcome().unwrap().reason, StopReason::MalformedOutput);
+}
+
+#[test]
+fn a_secret_is_taken_out_before_a_text_is_cut() {
+    let key = "sk-FAKE-0123456789abcdefghij";
+    let arguments = json!({ "q": format!("{}{key}", "0 ".repeat(70)) }).to_string();
+    let mut scene = Scene::new();
+    let reply = asking(&[("find", &arguments)]);
+    let event = RunEvent::ModelReplied { turn: 1, model: 0, reply: reply.clone(), attempts: 1 };
+    let effects = scene.machine.clone().on(scene.now, event);
+    let asked = effects.iter().find_map(|effect| match effect {
+        RunEffect::Report(Progress::CallAsked { arguments, .. }) => Some(arguments),
+        _ => None,
+    });
+    assert!(asked.unwrap().ends_with(r#"0 [redacted]"}"#), "{asked:?}");
+    for _ in 0..8 {
+        scene.reply(reply.clone()).ends(0, Ok("the same"));
+    }
+    let reason = scene.machine.outcome().unwrap().reason.to_string();
+    assert!(reason.starts_with("stuck: find ") && !reason.contains("FAKE"), "{reason}");
 }
 
 #[test]

@@ -20,20 +20,25 @@ const NOT_AT_THE_ROOT: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// Checks a declaration and compiles its schema.
-///
-/// Formats are validated, the draft is taken from `$schema` (2020-12 where it is unknown), and no
-/// reference is ever fetched.
 pub(super) fn compile(spec: &ToolSpec) -> Result<Validator, String> {
     spec.check().map_err(|error| error.to_string())?;
     let schema = &*spec.parameters;
     let refuse = |problem: String| format!("tool `{}`: its parameter schema {problem}", spec.name);
-    within_bounds(schema).map_err(refuse)?;
     if let Some(keyword) = NOT_AT_THE_ROOT.into_iter().find(|keyword| schema.get(*keyword).is_some()) {
         return Err(refuse(format!(
             "has `{keyword}` at its root, which providers refuse: describe one object with `properties`"
         )));
     }
-    affordable(schema).map_err(refuse)?;
+    validator(schema).map_err(refuse)
+}
+
+/// Checks any schema against the bounds and compiles it. What is wrong is told without its subject.
+///
+/// Formats are validated, the draft is taken from `$schema` (2020-12 where it is unknown), and no
+/// reference is ever fetched.
+pub(crate) fn validator(schema: &Value) -> Result<Validator, String> {
+    within_bounds(schema)?;
+    affordable(schema)?;
     let mut options = jsonschema::options()
         .should_validate_formats(true)
         .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(PATTERN_BACKTRACKS_MAX))
@@ -46,7 +51,7 @@ pub(super) fn compile(spec: &ToolSpec) -> Result<Validator, String> {
             "" => "its root",
             path => path,
         };
-        refuse(format!("is not valid at {}: {}", shortened(place, 200), shortened(&error.to_string(), 300)))
+        format!("is not valid at {}: {}", shortened(place, 200), shortened(&error.to_string(), 300))
     })
 }
 

@@ -13,11 +13,11 @@ pub(super) fn problems(tools: &BTreeMap<&Arc<str>, &ToolSpec>) -> Vec<Quarantine
         let fallback = spec.fallback.as_ref()?;
         let reason = if !tools.contains_key(fallback) {
             format!(
-                "its fallback `{fallback}` is not a tool of this agent: add that tool, or take the fallback out"
+                "tool `{name}`: its fallback `{fallback}` is not a tool of this agent: add that tool, or take the fallback out"
             )
         } else {
             let path = circle(name, tools)?;
-            format!("its fallbacks lead back to it ({path}): take one of them out")
+            format!("tool `{name}`: its fallbacks lead back to it ({path}): take one of them out")
         };
         Some(Quarantined { name: Arc::clone(name), reason })
     };

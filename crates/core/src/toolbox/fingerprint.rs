@@ -7,7 +7,8 @@ use crate::arguments::Tree;
 use crate::excerpt::shortened;
 use crate::redact::is_secret_name;
 
-const DISPLAY_BYTES_MAX: usize = 200;
+/// More than is shown in the end: secrets go first, and half a secret has no shape.
+const DISPLAY_BYTES_MAX: usize = 1000;
 
 /// One call, up to what does not matter: white space and the order of keys.
 ///
@@ -50,7 +51,8 @@ impl Fingerprint {
         &self.tool
     }
 
-    /// The tool and its arguments in at most 200 bytes, values of secret keys left out.
+    /// The tool and its arguments in at most 1000 bytes, values of secret keys left out. To be
+    /// cleaned of other secrets, and then cut.
     pub const fn display(&self) -> &Arc<str> {
         &self.display
     }
@@ -102,6 +104,14 @@ impl Digest {
     pub(crate) fn of(texts: &[&str]) -> Self {
         let bytes = texts.iter().flat_map(|text| text.bytes().chain([0xff]));
         Self(bytes.fold(Self::BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(Self::PRIME)))
+    }
+
+    /// A digest of the digest, for names that people read.
+    pub(crate) fn short(self) -> u32 {
+        let words = self.0.to_le_bytes();
+        words.chunks_exact(4).fold(0, |short, word| {
+            short ^ word.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
+        })
     }
 
     /// The digest of several digests, whatever their order.

@@ -18,15 +18,19 @@ mod answers;
 mod compile;
 mod fallback;
 mod fingerprint;
+mod naming;
 
 pub use crate::arguments::Repair;
+pub(crate) use compile::validator;
 pub(crate) use fingerprint::Digest;
 pub use fingerprint::Fingerprint;
+pub use naming::{SourceName, shown_names};
 
 /// The tools that one agent may call, each with its compiled schema. Cheap to clone.
 #[derive(Clone)]
 pub struct Toolbox {
     offered: Arc<[Arc<ToolSpec>]>,
+    declared_tokens: u64,
     tools: Arc<BTreeMap<Arc<str>, Entry>>,
 }
 
@@ -40,7 +44,7 @@ struct Entry {
 pub struct Quarantined {
     /// The name it was declared with.
     pub name: Arc<str>,
-    /// A sentence for the operator: what is wrong and how to put it right.
+    /// A sentence for the operator: which tool, what is wrong, and how to put it right.
     pub reason: String,
 }
 
@@ -105,12 +109,18 @@ impl Toolbox {
         }
         let specs = tools.iter().map(|(name, entry)| (name, &*entry.spec)).collect();
         quarantined.extend(fallback::problems(&specs));
-        (Self { offered: offered.into(), tools: Arc::new(tools) }, quarantined)
+        let declared_tokens = offered.iter().map(|spec| declaration_tokens(spec)).sum();
+        (Self { offered: offered.into(), declared_tokens, tools: Arc::new(tools) }, quarantined)
     }
 
     /// The tools in the order of their declaration.
     pub const fn offered(&self) -> &Arc<[Arc<ToolSpec>]> {
         &self.offered
+    }
+
+    /// What the declarations take of a context window, by estimate.
+    pub(crate) const fn declared_tokens(&self) -> u64 {
+        self.declared_tokens
     }
 
     /// The tool of exactly this name.
@@ -119,7 +129,7 @@ impl Toolbox {
     }
 
     /// The names, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.tools.keys().map(|name| &**name)
     }
 
@@ -140,11 +150,25 @@ impl Toolbox {
         match (entry, arguments) {
             (Some(entry), Ok(arguments)) => entry.admit(raw, arguments),
             (Some(entry), Err(problem)) => answered(raw, None, answers::unreadable(&entry.spec, problem)),
-            (None, arguments) => Admission::Answered {
+            (None, arguments) => self.admit_meant(raw).unwrap_or_else(|| Admission::Answered {
                 call: shown(raw, arguments.map_or_else(|_| Json::empty_object(), |read| read.text)),
                 failure: answers::unknown_tool(&raw.name, self),
                 fingerprint: Fingerprint::of_unknown(&raw.name),
-            },
+            }),
+        }
+    }
+
+    /// Admits a call under a name that is a tool's but for a namespace, if its arguments fit that
+    /// tool: with any doubt the model is asked instead.
+    fn admit_meant(&self, raw: &RawCall) -> Option<Admission> {
+        let entry = self.tools.get(naming::meant(&raw.name, self.names())?)?;
+        let meant = RawCall { name: Arc::clone(&entry.spec.name), ..raw.clone() };
+        match entry.admit(&meant, read(&raw.arguments).ok()?) {
+            Admission::Run { call, spec, fingerprint, mut repairs } => {
+                repairs.insert(0, Repair::Renamed { written: legal(&raw.name) });
+                Some(Admission::Run { call, spec, fingerprint, repairs })
+            }
+            Admission::Answered { .. } => None,
         }
     }
 }
@@ -172,6 +196,12 @@ impl Entry {
             }
         }
     }
+}
+
+fn declaration_tokens(spec: &ToolSpec) -> u64 {
+    const MARKS: u64 = 16;
+    let schema = spec.parameters.to_string();
+    MARKS + [&*spec.name, &*spec.description, &schema].into_iter().map(crate::context::estimate).sum::<u64>()
 }
 
 /// Answers a call that got no further than its text.

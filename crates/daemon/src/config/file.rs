@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::chaos::ChaosFile;
+use super::dialect::{ApiFile, ProfileFile};
 use super::policy::{BreakerFile, BudgetFile, ResilienceFile, RetryFile};
 use super::unit::{HttpUrl, Length, Size, VariableName};
 
@@ -65,12 +66,38 @@ pub(super) struct ModelFile {
     /// The environment variable that holds the key.
     #[serde(default = "api_key_env")]
     pub(super) api_key_env: VariableName,
+    /// "chat" for chat completions, which every service has; "responses" for OpenAI's newer API.
+    #[serde(default)]
+    pub(super) api: ApiFile,
+    /// The provider whose ways requests follow. Without it: known by the host of base_url.
+    pub(super) profile: Option<ProfileFile>,
+    /// Whether the model may ask for several calls in one reply.
+    #[serde(default = "yes")]
+    pub(super) parallel_calls: bool,
+    /// Whether the provider holds the model to schemas, where its strict mode takes the schema.
+    #[serde(default)]
+    pub(super) strict_schemas: bool,
+    /// Whether the model gets its own reasoning back, sealed. With the API "responses" only.
+    #[serde(default)]
+    pub(super) keep_reasoning: bool,
     /// Whether replies are read as they are written.
     #[serde(default = "yes")]
     pub(super) stream: bool,
+    /// How the model calls tools: "native", or "json_schema" for one that ignores the tools it is
+    /// offered and keeps to the schema of its answer. `dauntless check --probe` says which.
+    #[serde(default)]
+    pub(super) tool_calling: ToolCalling,
+    /// Whether the schema of an agent's answer goes into the request, as response_format. Set it to
+    /// false for a provider that refuses that; the model is told the schema in words either way.
+    #[serde(default = "yes")]
+    pub(super) answer_schemas: bool,
     /// The most tokens of one reply. Without it: the provider's own limit.
     #[schemars(range(min = 1))]
     pub(super) max_output_tokens: Option<u32>,
+    /// The most tokens of a request and its reply together. Without it: by the model's name if that
+    /// is known, else only the provider knows.
+    #[schemars(range(min = 256))]
+    pub(super) context_window: Option<u32>,
     /// How freely the model writes, 0 to 2. Without it: the provider's own default.
     #[schemars(range(min = 0, max = 2))]
     pub(super) temperature: Option<f64>,
@@ -116,6 +143,17 @@ pub(super) struct ModelFile {
 pub(super) enum Provider {
     OpenAi,
     Scripted,
+}
+
+/// How a model calls tools.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCalling {
+    /// By itself: the request offers tools, and the reply holds calls.
+    #[default]
+    Native,
+    /// Each decision is an answer with a schema: one call of a tool, or the final answer.
+    JsonSchema,
 }
 
 /// What a failure of a model is, as far as another model can help.
@@ -169,6 +207,16 @@ pub(super) struct AgentFile {
     /// Names from [tools].
     #[serde(default)]
     pub(super) tools: Vec<String>,
+    /// JSON Schema that its answers must fit, as a table. Without it and answer_file: any words will do.
+    pub(super) answer: Option<Map<String, Value>>,
+    /// A JSON file with that schema, relative to this file.
+    pub(super) answer_file: Option<PathBuf>,
+    /// How often a run asks again for an answer that does not fit.
+    #[serde(default = "answer_reasks")]
+    pub(super) answer_reasks: u32,
+    /// Whether it may ask whoever set the goal, with the built-in tool ask_user.
+    #[serde(default)]
+    pub(super) ask_user: bool,
     /// A panic in a tool: "observe" tells the model, "end_run" ends the run so that it is seen.
     #[serde(default)]
     pub(super) on_panic: OnPanic,
@@ -234,10 +282,12 @@ pub(super) struct ToolFile {
     #[serde(default = "abandoned_max")]
     pub(super) abandoned_max: u32,
     /// When it stays broken after all retries: end_run ends the run, observe tells the model, which
-    /// goes on without it.
+    /// goes on without it, park lets the run wait until it may work again.
     #[serde(default)]
     #[schemars(schema_with = "ends")]
     pub(super) on_exhausted: OnExhausted,
+    /// With on_exhausted = "park": how long a call may wait for it in all. Default 1 h.
+    pub(super) max_park: Option<Length>,
     /// A name from [tools]: the tool that is asked in its place, with the same arguments, when this
     /// one is exhausted or down. Never for a call that may have happened, unless that does no harm.
     pub(super) fallback: Option<String>,
@@ -305,11 +355,15 @@ fn effects(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn ends(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": [OnExhausted::EndRun, OnExhausted::Observe] })
+    json_schema!({ "type": "string", "enum": [OnExhausted::EndRun, OnExhausted::Observe, OnExhausted::Park] })
 }
 
 fn yes() -> bool {
     true
+}
+
+fn answer_reasks() -> u32 {
+    2
 }
 
 fn api_key_env() -> VariableName {

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{AgentSpec, Bucket, BudgetPolicy, ModelSpec, RunLimits, ToolSpec};
+use dauntless_contract::{
+    AgentSpec, Attendance, Bucket, BudgetPolicy, ModelSpec, RunLimits, Tokens, ToolSpec,
+};
+use dauntless_models::{Api, Profile, known_window};
 use dauntless_runtime::RevivalPolicy;
 use dauntless_tools::{CommandConfig, HttpConfig, ToolConfigError};
 use regex::Regex;
@@ -18,6 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 mod chaos;
+mod dialect;
 mod document;
 mod file;
 mod parameters;
@@ -29,6 +33,7 @@ mod shape;
 mod unit;
 
 pub use chaos::{ChaosConfig, ChaosSwitch, ToolChaos};
+pub use file::ToolCalling;
 pub use report::{Mistake, Place, Problem, Report};
 
 use document::Document;
@@ -54,6 +59,8 @@ pub struct Config {
     pub redact: Vec<Regex>,
     /// Where traces go.
     pub telemetry: TelemetryConfig,
+    /// Whether somebody answers the questions of agents. Nobody, unless whoever runs it says so.
+    pub attendance: Attendance,
 }
 
 /// A model and how it is reached.
@@ -63,8 +70,36 @@ pub struct ModelConfig {
     pub spec: ModelSpec,
     /// Which client, and its own settings.
     pub client: ClientConfig,
+    /// How it calls tools.
+    pub tool_calling: ToolCalling,
     /// A key of [`Config::models`] that is asked when this one failed in one of these ways.
     pub fallback: Option<(Arc<str>, Vec<Bucket>)>,
+}
+
+impl ModelConfig {
+    /// What the context window of this model rests on.
+    pub fn window(&self) -> WindowSource {
+        match (&self.client, self.spec.context_window) {
+            (ClientConfig::Scripted { .. }, _) | (_, Some(_)) => WindowSource::Set,
+            (ClientConfig::OpenAi { .. }, None) => {
+                known_window(&self.spec.name).map_or(WindowSource::Unknown, WindowSource::ByName)
+            }
+        }
+    }
+}
+
+/// What the context window of a model rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowSource {
+    /// It is configured, or the model needs none.
+    Set,
+    /// The model's name is known to stand for this one. A server may grant less.
+    ByName(
+        /// The window.
+        Tokens,
+    ),
+    /// Nothing: a run learns of it by a refused request.
+    Unknown,
 }
 
 /// Which client serves a model.
@@ -76,8 +111,18 @@ pub enum ClientConfig {
         base_url: Option<String>,
         /// The environment variable that holds the key.
         api_key_env: String,
+        /// Which API it is asked by.
+        api: Api,
+        /// Whose ways requests follow; `None` leaves it to the host of the address.
+        profile: Option<Profile>,
+        /// Whether the model may ask for several calls in one reply.
+        parallel_calls: bool,
+        /// Whether the provider holds the model to schemas, where its strict mode takes the schema.
+        strict_schemas: bool,
         /// Whether replies are read as they are written.
         stream: bool,
+        /// Whether the schema of an agent's answer goes into the request.
+        answer_schemas: bool,
         /// How freely the model writes; `None` leaves it to the provider.
         temperature: Option<f64>,
         /// A stream that is silent for so long counts as broken.

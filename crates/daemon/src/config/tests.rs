@@ -52,6 +52,49 @@ fn the_smallest_file_has_every_default() {
 }
 
 #[test]
+fn how_a_model_calls_tools_is_one_of_two_words() {
+    let text = |word| SMALLEST.replace("\n[agents", &format!("\ntool_calling = {word:?}\n[agents"));
+    let config = read(&text("json_schema")).expect("it is right");
+    assert_eq!(config.models[DEFAULT_MODEL].tool_calling, ToolCalling::JsonSchema);
+    assert_eq!(smallest_with("").unwrap().models[DEFAULT_MODEL].tool_calling, ToolCalling::Native);
+    check(
+        read(&text("jsonschema")),
+        expect![[r#"
+        model.tool_calling: expected "native" or "json_schema", found "jsonschema"; did you mean "json_schema"?
+    "#]],
+    );
+}
+
+#[test]
+fn what_an_agent_answers_and_asks_is_checked() {
+    let config = smallest_with("ask_user = true\nanswer = { type = \"object\" }\nanswer_reasks = 0").unwrap();
+    let spec = &config.agents["support"].spec;
+    let answer = spec.answer.as_ref().unwrap();
+    assert_eq!((spec.ask_user, answer.reasks_max, &*answer.schema.name), (true, 0, "support"));
+    assert_eq!(config.attendance, Attendance::Unattended);
+    check(
+        smallest_with("answer = { type = \"objekt\" }"),
+        expect![[r#"
+            agents.support.answer: the answer's schema `answer` is not valid at /type: "objekt" is not valid under any of the schemas listed in the 'anyOf' keyword
+        "#]],
+    );
+    check(
+        smallest_with("answer = {}\nanswer_file = \"x.json\""),
+        expect![[r#"
+            agents.support.answer_file: expected one of answer and answer_file, found both
+        "#]],
+    );
+    check(
+        smallest_with(
+            "ask_user = true\ntools = [\"ask_user\"]\n[tools.ask_user]\ndescription = \"Asks.\"\ncommand.argv = [\"true\"]",
+        ),
+        expect![[r#"
+            agents.support.ask_user: expected false, or another name for the tool `ask_user` of this agent, found true
+        "#]],
+    );
+}
+
+#[test]
 fn a_tool_with_nothing_written_is_the_safest_tool() {
     let config = tool(HTTP).expect("it is right");
     let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });
@@ -89,6 +132,7 @@ fn everything_written_arrives() {
             },
             effect: ReadOnly,
             on_exhausted: Observe,
+            max_park: 3600s,
             fallback: None,
             polling: true,
             output_bytes_max: 1048576,
@@ -373,6 +417,22 @@ fn a_silence_longer_than_the_timeout_is_never_noticed_and_refused() {
         model.idle_timeout: expected at most the timeout, "20s", found "25s"
     "#]],
     );
+}
+
+#[test]
+fn reasoning_is_kept_by_one_api_only() {
+    let with =
+        |keys: &str| read(&SMALLEST.replace("[agents", &format!("{keys}\nkeep_reasoning = true\n[agents")));
+    check(
+        with("api = \"chat\""),
+        expect![[r#"
+            model.keep_reasoning: expected false with the API "chat", found true; set api = "responses"
+        "#]],
+    );
+    let config = with("api = \"responses\"\nprofile = \"mistral\"").unwrap();
+    let ClientConfig::OpenAi { api, profile, .. } = &config.models["default"].client else { panic!() };
+    assert_eq!(*api, Api::Responses { keep_reasoning: true });
+    assert_eq!(*profile, Some(Profile::mistral()));
 }
 
 #[test]
@@ -961,6 +1021,7 @@ fn every_key_of_the_schema_is_in_the_example() {
         EXAMPLE.lines().map(|line| format!("{}\n", uncommented(uncommented(line, "#e.g. "), "#"))).collect();
     let dir = Scratch::new("example");
     dir.write("translator.md", "Keep the tone.");
+    dir.write("translation.schema.json", r#"{ "type": "object" }"#);
     dir.write("disk.schema.json", r#"{ "type": "object" }"#);
     parse(&all, "dauntless.example.toml", &dir.0).unwrap_or_else(|report| panic!("{report}"));
     let written = toml::from_str::<Value>(&all).expect("it was read before");

@@ -153,3 +153,6 @@ impl<E: SpanExporter> SpanExporter for CountSent<E> {
         self.inner.set_resource(resource);
     }
 }
+
+#[cfg(test)]
+mod tests;

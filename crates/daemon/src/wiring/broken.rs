@@ -27,7 +27,7 @@ pub enum Cause {
     #[error("{}", joined(.0))]
     Tool(Vec<ToolConfigError>),
     /// The tools of an agent cannot be offered to a model.
-    #[error("{}", joined(.0.iter().map(|problem| format!("tool `{}`: {}", problem.name, problem.reason))))]
+    #[error("{}", joined(.0.iter().map(|problem| problem.reason.clone())))]
     Declarations(Vec<Quarantined>),
     /// The model of an agent cannot be had.
     #[error(transparent)]

@@ -7,21 +7,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::Tool;
+use dauntless_contract::{AnswerSpec, Tool};
 use dauntless_models::Scripted;
 use dauntless_tools::{CommandTool, HttpTool, ProcessReaper, ToolConfigError};
+use serde_json::Value;
 
 mod broken;
 mod direct;
 mod model;
 
 pub use broken::{Broken, Cause, ModelError, NoAgent, NoTool};
-pub use dauntless_runtime::{Agent, BuildError, Canceller, RunStream, Runtime, Submission, SubmitError};
+pub use dauntless_runtime::{
+    Agent, Answerer, BuildError, Canceller, RunStream, Runtime, Submission, SubmitError,
+};
 pub use direct::DirectModel;
 
 use crate::chaos::ChaosTools;
 use crate::config::{Config, ToolAction, ToolConfig};
 use model::Models;
+pub(crate) use model::client;
 
 /// Looks up a variable of the environment. Injected, so that only the binary reads the real one.
 pub type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
@@ -62,11 +66,18 @@ impl App {
             let built = Agent::new(Arc::clone(name))
                 .instructions(Arc::clone(&agent.spec.instructions))
                 .on_panic(agent.spec.on_panic)
+                .ask_user(agent.spec.ask_user)
                 .shared_model(model)
                 .limits(agent.limits.clone())
                 .tools(tools);
             let built =
                 fallbacks.into_iter().fold(built, |agent, (model, on)| agent.fallback_model(model, on));
+            let built = match &agent.spec.answer {
+                Some(AnswerSpec { schema, reasks_max }) => built
+                    .answer_schema(Arc::clone(&schema.name), Value::clone(&schema.schema))
+                    .answer_reasks(*reasks_max),
+                None => built,
+            };
             match built.check() {
                 problems if problems.is_empty() => agents.push(built),
                 problems => parts.broken(name, Cause::Declarations(problems)),
@@ -106,6 +117,10 @@ impl App {
     /// The runtime.
     pub const fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.values()
     }
 
     /// What did not start.
@@ -222,6 +237,7 @@ impl<'c> Parts<'c> {
     async fn start(self, agents: Vec<Agent>) -> Result<App, BuildError> {
         let mut builder = Runtime::builder()
             .secrets(self.secrets)
+            .attendance(self.config.attendance)
             .retry_budget(self.config.resilience.budget.clone())
             .revival(self.config.resilience.revival.clone())
             .redact(self.config.redact.iter().map(|pattern| pattern.as_str().to_owned()));

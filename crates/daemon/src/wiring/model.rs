@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dauntless_contract::{Bucket, Model, ModelSpec};
-use dauntless_models::{OpenAi, Scripted, Secret};
+use dauntless_models::{OpenAi, Scripted, Secret, StructuredCalls};
 
 use super::{Environment, ModelError};
-use crate::config::{ClientConfig, ModelConfig};
+use crate::config::{ClientConfig, ModelConfig, ToolCalling};
 
 type Built = Result<Arc<dyn Model>, Arc<ModelError>>;
 
@@ -68,9 +68,34 @@ fn build(
     environment: Environment<'_>,
     secrets: &mut Vec<String>,
 ) -> Result<Arc<dyn Model>, ModelError> {
+    let client = client(model, config, environment, secrets)?;
+    Ok(match config.tool_calling {
+        ToolCalling::Native => client,
+        ToolCalling::JsonSchema => Arc::new(StructuredCalls::shared(client)),
+    })
+}
+
+/// The client of a model, which knows nothing of how the model calls tools.
+pub(crate) fn client(
+    model: &Arc<str>,
+    config: &ModelConfig,
+    environment: Environment<'_>,
+    secrets: &mut Vec<String>,
+) -> Result<Arc<dyn Model>, ModelError> {
     let spec = &config.spec;
     match &config.client {
-        ClientConfig::OpenAi { base_url, api_key_env, stream, temperature, idle_timeout } => {
+        ClientConfig::OpenAi {
+            base_url,
+            api_key_env,
+            api,
+            profile,
+            parallel_calls,
+            strict_schemas,
+            stream,
+            answer_schemas,
+            temperature,
+            idle_timeout,
+        } => {
             let filled = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
             let key = filled(api_key_env).ok_or_else(|| ModelError::NoKey {
                 model: Arc::clone(model),
@@ -80,15 +105,25 @@ fn build(
             let mut builder = OpenAi::builder(Arc::clone(&spec.name))
                 .api_key(Secret::new(key))
                 .provider(Arc::clone(&spec.provider))
+                .api(*api)
+                .parallel_calls(*parallel_calls)
+                .strict_schemas(*strict_schemas)
                 .stream(*stream)
+                .answer_schemas(*answer_schemas)
                 .price(spec.price)
                 .resilience(spec.resilience.clone())
                 .idle_timeout(*idle_timeout);
             if let Some(url) = base_url.clone().or_else(|| filled("OPENAI_BASE_URL")) {
                 builder = builder.base_url(url);
             }
+            if let Some(profile) = profile {
+                builder = builder.profile(profile.clone());
+            }
             if let Some(tokens) = spec.output_tokens_max {
                 builder = builder.max_output_tokens(tokens);
+            }
+            if let Some(tokens) = spec.context_window {
+                builder = builder.context_window(tokens);
             }
             if let Some(temperature) = temperature {
                 builder = builder.temperature(*temperature);

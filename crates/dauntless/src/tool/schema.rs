@@ -5,8 +5,8 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-/// The schema of the arguments `A`: what schemars says, less what only Rust understands.
-pub(super) fn of<A: JsonSchema>() -> Value {
+/// The schema of `A`, the arguments of a tool or the answer of an agent: what schemars says, less what only Rust understands.
+pub(crate) fn of<A: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
     let settings = settings.with_transform(RecursiveTransform(drop_rust_format));
     let mut schema = settings.into_generator().into_root_schema_for::<A>();

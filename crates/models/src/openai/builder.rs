@@ -4,31 +4,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_openai::Client;
-use dauntless_contract::{ModelSpec, Price, ResiliencePolicy};
+use dauntless_contract::{ModelSpec, Price, ResiliencePolicy, Tokens};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Url, redirect};
 use serde_json::{Map, Value};
 
 use super::endpoint::Endpoint;
-use super::{OpenAi, transport};
+use super::{Api, OpenAi, transport};
+use crate::profile::Profile;
 use crate::secret::Secret;
+use crate::tokens::{known_counter, known_window};
+use crate::wire::Calling;
 
 const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Message fields that providers are known to want back: the thoughts of DeepSeek, those that
-/// OpenRouter relays, and the signatures of Google's.
-const SEND_BACK: [&str; 3] = ["reasoning_content", "reasoning_details", "extra_content"];
+/// No conversation worth the name fits into less.
+const WINDOW_MIN: u64 = 256;
 /// Body fields that have settings of their own.
-const RESERVED: [&str; 8] = [
-    "model",
+const RESERVED: [&str; 14] = [
+    "include",
+    "input",
+    "instructions",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
     "messages",
-    "tools",
+    "model",
+    "parallel_tool_calls",
+    "store",
     "stream",
     "stream_options",
     "temperature",
-    "max_tokens",
-    "max_completion_tokens",
+    "tools",
 ];
 
 /// Sets up an [`OpenAi`] client. Every setting but the model's name has a default.
@@ -42,11 +50,15 @@ pub struct OpenAiBuilder {
     stream: bool,
     temperature: Option<f64>,
     max_output_tokens: Option<u32>,
+    context_window: Option<Tokens>,
     price: Price,
     resilience: ResiliencePolicy,
     idle_timeout: Duration,
     body: Map<String, Value>,
-    send_back: Vec<String>,
+    api: Api,
+    profile: Option<Profile>,
+    calling: Calling,
+    answer_schemas: bool,
 }
 
 /// Settings from which no client can be made.
@@ -106,15 +118,50 @@ impl OpenAiBuilder {
             stream: true,
             temperature: None,
             max_output_tokens: None,
+            context_window: None,
             price: Price::default(),
             resilience: ResiliencePolicy::for_model(),
             idle_timeout: IDLE_TIMEOUT,
             body: Map::new(),
-            send_back: SEND_BACK.map(str::to_owned).to_vec(),
+            api: Api::default(),
+            profile: None,
+            calling: Calling { parallel: true, strict: false },
+            answer_schemas: true,
         }
     }
 
-    /// The address before `/chat/completions`; none or blank for OpenAI's own. A slash at the end
+    /// Which API the provider is asked by; chat completions unless set.
+    #[must_use]
+    pub fn api(mut self, api: Api) -> Self {
+        self.api = api;
+        self
+    }
+
+    /// What the provider wants otherwise than others; known by the host of the base URL unless set.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Whether the model may ask for several calls in one reply; it may unless set to false. Not
+    /// every provider keeps to it, and all calls of a reply are answered all the same.
+    #[must_use]
+    pub fn parallel_calls(mut self, parallel: bool) -> Self {
+        self.calling.parallel = parallel;
+        self
+    }
+
+    /// Whether the provider is to hold the model to the schemas, of tools and of the answer; not
+    /// unless set. Left out where strict mode would refuse the schema: every object must be closed
+    /// (`additionalProperties: false`) and require all its properties.
+    #[must_use]
+    pub fn strict_schemas(mut self, strict: bool) -> Self {
+        self.calling.strict = strict;
+        self
+    }
+
+    /// The address before `/chat/completions` or `/responses`; none or blank for OpenAI's own. A slash at the end
     /// makes no difference.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<Option<String>>) -> Self {
@@ -158,11 +205,18 @@ impl OpenAiBuilder {
         self
     }
 
-    /// The most tokens one reply may have. Sent as `max_completion_tokens` to hosts of OpenAI and
-    /// Azure, whose newer models refuse the older name, and as `max_tokens` to all others.
+    /// The most tokens one reply may have, reasoning included.
     #[must_use]
     pub fn max_output_tokens(mut self, tokens: u32) -> Self {
         self.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// The most tokens that a request and its reply may have together; by the model's name, where
+    /// that is known, unless set. A run keeps its conversation below this.
+    #[must_use]
+    pub fn context_window(mut self, tokens: Tokens) -> Self {
+        self.context_window = Some(tokens);
         self
     }
 
@@ -195,12 +249,12 @@ impl OpenAiBuilder {
         self
     }
 
-    /// Which unknown fields of an earlier reply go back to the provider, in place of
-    /// `reasoning_content`, `reasoning_details` and `extra_content`. Some providers demand them and
-    /// some refuse them; for the latter, give an empty list.
+    /// Whether the schema that an agent demands of its answers goes into the request, as
+    /// `response_format`. It does unless set to false, for a provider that refuses the field or does
+    /// not take it together with tools. The instructions tell the schema either way.
     #[must_use]
-    pub fn send_back<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
-        self.send_back = fields.into_iter().map(Into::into).collect();
+    pub fn answer_schemas(mut self, send: bool) -> Self {
+        self.answer_schemas = send;
         self
     }
 
@@ -214,7 +268,9 @@ impl OpenAiBuilder {
         }
         let base_url = self.checked_base_url()?;
         let headers = self.checked_headers()?;
-        let settings = self.checked_settings(&base_url)?;
+        let host = base_url.host_str().unwrap_or_default();
+        let profile = self.profile.clone().unwrap_or_else(|| Profile::of_host(host));
+        let settings = self.checked_settings(&profile)?;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(redirect::Policy::none())
@@ -226,6 +282,8 @@ impl OpenAiBuilder {
         let service = tower::service_fn(move |request| transport::exchange(http.clone(), request, stream));
         let endpoint = Endpoint::new(base_url.as_str().trim_end_matches('/').to_owned(), headers);
         let spec = ModelSpec {
+            context_window: self.context_window.or_else(|| known_window(&self.model)),
+            counter: known_counter(&self.model),
             name: self.model,
             provider: self.provider,
             price: self.price,
@@ -238,7 +296,10 @@ impl OpenAiBuilder {
             stream,
             idle_timeout: self.idle_timeout,
             settings: Arc::new(settings),
-            send_back: self.send_back.into(),
+            api: self.api,
+            profile: Arc::new(profile),
+            calling: self.calling,
+            answer_schemas: self.answer_schemas,
             secrets: self
                 .api_key
                 .into_iter()
@@ -285,7 +346,7 @@ impl OpenAiBuilder {
         Ok(headers)
     }
 
-    fn checked_settings(&self, base_url: &Url) -> Result<Map<String, Value>, OpenAiBuildError> {
+    fn checked_settings(&self, profile: &Profile) -> Result<Map<String, Value>, OpenAiBuildError> {
         let out_of_range =
             |setting, value: String, expected| Err(OpenAiBuildError::OutOfRange { setting, value, expected });
         if let Some(field) = self.body.keys().find(|field| RESERVED.contains(&field.as_str())) {
@@ -293,6 +354,9 @@ impl OpenAiBuilder {
         }
         if self.idle_timeout.is_zero() {
             return out_of_range("idle_timeout", "0s".to_owned(), "a positive length, like 30 s");
+        }
+        if let Some(Tokens(window @ ..WINDOW_MIN)) = self.context_window {
+            return out_of_range("context_window", window.to_string(), "256 or more");
         }
         let mut settings = self.body.clone();
         if let Some(temperature) = self.temperature {
@@ -305,9 +369,11 @@ impl OpenAiBuilder {
             if tokens == 0 {
                 return out_of_range("max_output_tokens", "0".to_owned(), "1 or more");
             }
-            let host = base_url.host_str().unwrap_or_default();
-            let is_openai = ["api.openai.com", ".openai.azure.com"].iter().any(|end| host.ends_with(end));
-            let name = if is_openai { "max_completion_tokens" } else { "max_tokens" };
+            let name = match self.api {
+                Api::Responses { .. } => "max_output_tokens",
+                Api::Chat if profile.completion_tokens => "max_completion_tokens",
+                Api::Chat => "max_tokens",
+            };
             settings.insert(name.to_owned(), tokens.into());
         }
         Ok(settings)

@@ -2,6 +2,7 @@
 //! the words for people, and the raw cause for the operator's log, without secrets.
 
 use std::error::Error;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use async_openai::error::OpenAIError;
@@ -28,6 +29,7 @@ pub(super) fn classify(status: u16, error: &WireError, has_retry_after: bool) ->
         return code;
     }
     match status {
+        400 | 422 if is_unnamed(error) && speaks_of_length(error) => FailureCode::TooLarge,
         400 | 422 => FailureCode::InvalidArguments,
         401 => FailureCode::Unauthenticated,
         402 => FailureCode::QuotaExhausted,
@@ -38,7 +40,8 @@ pub(super) fn classify(status: u16, error: &WireError, has_retry_after: bool) ->
         409 => FailureCode::Unavailable,
         410 => FailureCode::Gone,
         413 => FailureCode::TooLarge,
-        429 if error.names().next().is_none() && speaks_of_quota(error) => FailureCode::QuotaExhausted,
+        429 if error.names().next().is_none() && speaks_of(error, &QUOTAS) => FailureCode::QuotaExhausted,
+        429 if !has_retry_after && speaks_of(error, &LONG_PERIODS) => FailureCode::QuotaExhausted,
         429 => FailureCode::RateLimited,
         503 | 529 if has_retry_after => FailureCode::RateLimited,
         405..=499 => FailureCode::InvalidArguments,
@@ -56,9 +59,11 @@ fn named_code(name: &str) -> Option<FailureCode> {
         | "quota_exceeded"
         | "exceeded_current_quota_error"
         | "rate_limit_daily" => FailureCode::QuotaExhausted,
-        "context_length_exceeded" | "exceed_context_size_error" | "request_too_large" => {
-            FailureCode::TooLarge
-        }
+        "context_length_exceeded"
+        | "exceed_context_size_error"
+        | "context_window_exceeded"
+        | "string_above_max_length"
+        | "request_too_large" => FailureCode::TooLarge,
         "rate_limit_exceeded"
         | "rate_limit_reached"
         | "rate_limit_error"
@@ -68,7 +73,9 @@ fn named_code(name: &str) -> Option<FailureCode> {
         "invalid_api_key" | "authentication_error" | "unauthenticated" => FailureCode::Unauthenticated,
         "permission_denied" | "permission_error" => FailureCode::PermissionDenied,
         "model_not_found" | "not_found_error" | "not_found" => FailureCode::NotFound,
-        "invalid_request_error" | "invalid_argument" | "bad_request" => FailureCode::InvalidArguments,
+        "invalid_request_error" | "invalid_prompt" | "invalid_argument" | "bad_request" => {
+            FailureCode::InvalidArguments
+        }
         // The same request may well get another answer.
         "tool_use_failed" => FailureCode::Unavailable,
         "timeout" | "timeout_error" | "deadline_exceeded" => FailureCode::Timeout,
@@ -77,12 +84,36 @@ fn named_code(name: &str) -> Option<FailureCode> {
 }
 
 /// Phrases of providers that answer 429 for a used-up quota and give no code to tell it by.
-const QUOTA_PHRASES: [&str; 4] =
+const QUOTAS: [&str; 4] =
     ["monthly usage limit", "billing cycle", "exceeded your current quota", "insufficient balance"];
 
-fn speaks_of_quota(error: &WireError) -> bool {
+/// Phrases for limits that no backoff outlasts. They count whatever the code, because one code
+/// stands for limits of a minute and of a day, unless the provider says when to come back.
+const LONG_PERIODS: [&str; 5] = ["per day", "perday", "daily", "per month", "monthly"];
+/// Phrases of providers that refuse an overlong conversation and name it no more than a bad request.
+const LENGTH_PHRASES: [&str; 6] = [
+    "maximum context length",
+    "contextwindowexceedederror",
+    "prompt is too long",
+    "input token count",
+    "exceeds the context window",
+    "exceeds the available context size",
+];
+
+fn speaks_of_length(error: &WireError) -> bool {
+    speaks_of(error, &LENGTH_PHRASES)
+}
+
+/// Whether the provider's names say no more than the status does.
+fn is_unnamed(error: &WireError) -> bool {
+    const BAD_REQUEST: [&str; 5] =
+        ["invalid_request_error", "badrequesterror", "bad_request", "invalid_argument", "badrequest"];
+    error.names().all(|name| BAD_REQUEST.contains(&name.to_ascii_lowercase().as_str()))
+}
+
+fn speaks_of(error: &WireError, phrases: &[&str]) -> bool {
     let words = error.message.as_deref().unwrap_or_default().to_ascii_lowercase();
-    QUOTA_PHRASES.iter().any(|phrase| words.contains(phrase))
+    phrases.iter().any(|phrase| words.contains(phrase))
 }
 
 /// Words failures for one model.
@@ -199,7 +230,11 @@ impl Reporter<'_> {
             let words = self.masked(words, WORDS_BYTES_MAX);
             text.push_str(&format!(" The provider says: \"{words}\""));
         }
-        let failure = Failure::new(code, text);
+        let mut failure = Failure::new(code, text);
+        let window = error.window.and_then(|tokens| u32::try_from(tokens).ok()).and_then(NonZeroU32::new);
+        if let (FailureCode::TooLarge, Some(tokens)) = (code, window) {
+            failure = failure.window(tokens);
+        }
         if hint.is_empty() { failure } else { failure.hint(hint) }
     }
 

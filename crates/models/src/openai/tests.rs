@@ -14,6 +14,8 @@ use crate::secret::Secret;
 use crate::wire::WireError;
 use server::{Answer, Server};
 
+mod deviations;
+mod responses;
 mod server;
 
 const KEY: &str = "sk-canary-0123456789";
@@ -264,8 +266,19 @@ async fn a_used_up_quota_is_no_rate_limit() {
     let text = failure("429 x", &[], by_words).await.to_string();
     expect![[r#"quota_exhausted: The quota is used up for model `m-1` (HTTP 429). The provider says: "You have reached your monthly usage limit for this billing cycle""#]]
         .assert_eq(&text);
-    let named = r#"{"error":{"message":"monthly usage limit","code":"rate_limit_exceeded"}}"#;
-    assert_eq!(failure("429 x", &[], named).await.code, FailureCode::RateLimited);
+}
+
+#[tokio::test]
+async fn a_limit_of_a_day_is_a_quota_unless_the_time_to_come_back_is_told() {
+    let by_day = r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"Quota: RequestsPerDay"}}"#;
+    let by_month = r#"{"error":{"message":"monthly usage limit","code":"rate_limit_exceeded"}}"#;
+    for body in [by_day, by_month] {
+        assert_eq!(failure("429 x", &[], body).await.code, FailureCode::QuotaExhausted, "{body}");
+        let told = failure("429 x", &[("retry-after", "20")], body).await;
+        assert_eq!(told.code, FailureCode::RateLimited, "{body}");
+    }
+    let by_minute = by_day.replace("PerDay", "PerMinute");
+    assert_eq!(failure("429 x", &[], &by_minute).await.code, FailureCode::RateLimited);
 }
 
 #[tokio::test]
@@ -303,6 +316,15 @@ impl tracing::Subscriber for Counter {
 }
 
 #[tokio::test]
+async fn a_page_with_a_good_status_is_no_answer_streamed_or_not() {
+    let page =
+        failure("200 OK", &[("content-type", "text/html; charset=utf-8")], "<html>Welcome</html>").await;
+    expect!["unavailable: The answer of the provider of model `m-1` is not JSON."]
+        .assert_eq(&page.to_string());
+    assert!(page.hint.unwrap().contains("base URL"));
+}
+
+#[tokio::test]
 async fn a_body_that_is_no_json_is_not_logged() {
     let errors = Arc::new(Mutex::new(0));
     let _guard = tracing::subscriber::set_default(Counter(Arc::clone(&errors)));
@@ -313,10 +335,36 @@ async fn a_body_that_is_no_json_is_not_logged() {
 
 #[tokio::test]
 async fn llama_cpp_says_too_large_in_its_own_way() {
-    let body = r#"{"error":{"code":400,"message":"request (5010 tokens) exceeds the available context size","type":"exceed_context_size_error","n_ctx":2048}}"#;
+    let body = r#"{"error":{"code":400,"message":"request (5010 tokens) exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":5010,"n_ctx":2048}}"#;
     let failure = failure("400 Bad Request", &[], body).await;
     expect![[r#"too_large: The conversation is too long for model `m-1` (HTTP 400). The provider says: "request (5010 tokens) exceeds the available context size""#]]
         .assert_eq(&failure.to_string());
+    assert_eq!(failure.window.map(std::num::NonZeroU32::get), Some(2048));
+}
+
+#[tokio::test]
+async fn an_overflow_that_is_named_no_more_than_a_bad_request_is_known_by_its_words() {
+    for (body, code) in [
+        (
+            r#"{"error":{"message":"litellm.ContextWindowExceededError: too long","type":null,"param":null,"code":"400"}}"#,
+            FailureCode::TooLarge,
+        ),
+        (
+            r#"{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}"#,
+            FailureCode::TooLarge,
+        ),
+        (
+            r#"{"error":{"message":"prompt is too long: 9 tokens > 8","type":"invalid_request_error"}}"#,
+            FailureCode::TooLarge,
+        ),
+        (
+            r#"{"error":{"message":"The value `maximum context length` is no colour.","type":"invalid_request_error","code":"bad_colour"}}"#,
+            FailureCode::InvalidArguments,
+        ),
+    ] {
+        let failure = failure("400 Bad Request", &[], body).await;
+        assert_eq!((failure.code, failure.window), (code, None), "{body}");
+    }
 }
 
 #[tokio::test]

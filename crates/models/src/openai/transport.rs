@@ -60,7 +60,7 @@ pub(super) async fn exchange(
     if !response.status().is_success() {
         return Err(boxed(ProviderError::read(response).await));
     }
-    if stream && is_json(response.headers()) {
+    if stream && is_whole(response.headers()) {
         let body = read(response, ANSWER_BYTES_MAX).await?;
         return Err(match serde_json::from_str(&body) {
             Ok(answer) => boxed(PlainAnswer(answer)),
@@ -89,9 +89,11 @@ impl ProviderError {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("application/json"))
+/// Whether this cannot be a stream: an answer in one piece, or the page of somebody in between.
+fn is_whole(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.trim_start().to_ascii_lowercase();
+    ["application/json", "text/html"].iter().any(|whole| kind.starts_with(whole))
 }
 
 /// Reads a body up to a limit; the rest is left unread.

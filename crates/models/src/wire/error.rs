@@ -17,6 +17,8 @@ pub(crate) struct WireError {
     pub(crate) message: Option<String>,
     /// What the model wrote, where the provider could not read a tool call in it.
     pub(crate) failed_generation: Option<String>,
+    /// The tokens that the model takes, where its window is said.
+    pub(crate) window: Option<u64>,
 }
 
 impl WireError {
@@ -42,6 +44,13 @@ impl WireError {
         (error != Self::default()).then_some(error)
     }
 
+    /// The error that an answer with nothing else in it is; none where it does not look like one.
+    pub(super) fn bare(mut fields: Fields<'_>) -> Option<Self> {
+        let is_error = fields.text("object").is_some_and(|object| object == "error");
+        let bare = Self::of_fields(fields);
+        (is_error || bare.message.is_some() || bare.code.is_some()).then_some(bare)
+    }
+
     /// Reads an error whose parts lie in these fields.
     pub(super) fn of_fields(mut fields: Fields<'_>) -> Self {
         let status = fields.word("status");
@@ -51,7 +60,13 @@ impl WireError {
             param: fields.word("param"),
             message: fields.text("message").or_else(|| fields.text("detail")),
             failed_generation: fields.text("failed_generation"),
+            window: fields.count("n_ctx"),
         }
+    }
+
+    /// An error of which no more is known than its kind.
+    pub(super) fn of_kind(kind: &str) -> Self {
+        Self { kind: Some(kind.to_owned()), ..Self::default() }
     }
 
     /// The HTTP status that stands in for the code, if one does.

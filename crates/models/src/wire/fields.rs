@@ -5,12 +5,18 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 /// The fields of one object that nobody has taken yet.
+#[derive(Default)]
 pub(super) struct Fields<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'a> Fields<'a> {
     /// The fields of `raw`; none when it is no object. Of a field given twice the last one counts.
     pub(super) fn of(raw: &'a RawValue) -> Option<Self> {
         serde_json::from_str(raw.get()).ok().map(Self)
+    }
+
+    /// Whether a field is left that is not `null`.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|raw| raw.get() != "null")
     }
 
     /// The value of a field; `null` counts as absent.

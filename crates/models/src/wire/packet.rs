@@ -66,7 +66,8 @@ pub(crate) enum Arguments {
     Absent,
     /// Text: the whole or a piece.
     Text(String),
-    /// A JSON value that nobody turned into text; always the whole.
+    /// The whole, as JSON text: a value that nobody turned into text, or what is said once more
+    /// after the pieces.
     Value(String),
     /// A string that is no text: it holds half a surrogate pair.
     NotText,
@@ -83,24 +84,23 @@ impl Packet {
         let packet = Self {
             error: WireError::nested(&mut fields).or(in_choice),
             model: fields.word("model"),
-            usage: fields.object("usage").and_then(usage),
+            usage: usage(&mut fields, ["prompt_tokens", "completion_tokens"]),
             choice: choice.map(|fields| Choice::read(fields, send_back)),
         };
         if packet.error.is_some() || packet.choice.is_some() || packet.usage.is_some() {
             return packet;
         }
-        let is_error = fields.text("object").is_some_and(|object| object == "error");
-        let bare = WireError::of_fields(fields);
-        let error = (is_error || bare.message.is_some() || bare.code.is_some()).then_some(bare);
-        Self { error, ..packet }
+        Self { error: WireError::bare(fields), ..packet }
     }
 }
 
-fn usage(mut fields: Fields<'_>) -> Option<Usage> {
-    let (prompt, completion) = (fields.count("prompt_tokens"), fields.count("completion_tokens"));
+/// The tokens used, under the names that an API gives the two counts.
+pub(super) fn usage(fields: &mut Fields<'_>, names: [&str; 2]) -> Option<Usage> {
+    let mut usage = fields.object("usage")?;
+    let [prompt, completion] = names.map(|name| usage.count(name));
     prompt.or(completion)?;
-    let cached =
-        fields.object("prompt_tokens_details").and_then(|mut details| details.count("cached_tokens"));
+    let details = format!("{}_details", names[0]);
+    let cached = usage.object(&details).and_then(|mut details| details.count("cached_tokens"));
     Some(Usage {
         prompt: Tokens(prompt.unwrap_or(0)),
         completion: Tokens(completion.unwrap_or(0)),
@@ -137,7 +137,7 @@ impl Part {
     }
 
     /// Adds content: text, a part with text in it, or a list of these.
-    fn add_content(&mut self, raw: &RawValue) {
+    pub(super) fn add_content(&mut self, raw: &RawValue) {
         if let Some(text) = text(raw) {
             self.text.push_str(&text);
         } else if let Some(mut fields) = Fields::of(raw) {
@@ -169,15 +169,47 @@ impl CallPart {
         })
     }
 
-    fn with_function(mut self, mut function: Fields<'_>) -> Self {
+    pub(super) fn with_function(mut self, mut function: Fields<'_>) -> Self {
         self.name = function.word("name");
-        if let Some(raw) = function.take("arguments") {
-            self.arguments = match exact_text(raw) {
-                Some(text) => Arguments::Text(text),
-                None if raw.get().starts_with('"') => Arguments::NotText,
-                None => Arguments::Value(raw.get().to_owned()),
-            };
-        }
+        self.arguments = function.take("arguments").map_or(Arguments::Absent, Arguments::of);
         self
+    }
+
+    /// A fragment of the call at this place.
+    pub(super) fn at(place: usize) -> Self {
+        Self { index: u64::try_from(place).ok(), ..Self::default() }
+    }
+}
+
+impl Arguments {
+    /// Reads them in whatever form they have.
+    pub(super) fn of(raw: &RawValue) -> Self {
+        match exact_text(raw) {
+            Some(text) => Self::Text(text),
+            None if raw.get().starts_with('"') => Self::NotText,
+            None => Self::Value(raw.get().to_owned()),
+        }
+    }
+
+    /// The same, known not to be a piece; blank text says nothing.
+    pub(super) fn whole(self) -> Self {
+        match self {
+            Self::Text(text) if text.trim().is_empty() => Self::Absent,
+            Self::Text(text) => Self::Value(text),
+            Self::Absent | Self::Value(_) | Self::NotText => self,
+        }
+    }
+}
+
+/// Adds what a chunk says to what is there: text to text, list to list; else the later one counts.
+pub(crate) fn merge(fields: &mut Map<String, Value>, more: Map<String, Value>) {
+    for (name, value) in more {
+        match (fields.get_mut(&name), value) {
+            (Some(Value::String(text)), Value::String(piece)) => text.push_str(&piece),
+            (Some(Value::Array(list)), Value::Array(items)) => list.extend(items),
+            (_, value) => {
+                fields.insert(name, value);
+            }
+        }
     }
 }

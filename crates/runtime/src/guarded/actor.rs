@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use dauntless_contract::{Failure, Progress, ResiliencePolicy, Timestamp};
+use dauntless_contract::{Failure, Progress, ResiliencePolicy, Timestamp, ToolChange};
 use dauntless_core::resilience::{CallEffect, CallEnd, CallEvent, Dependency, Report, Ticket};
 use dauntless_core::run::CancelReach;
 use futures_util::FutureExt;
@@ -290,6 +290,16 @@ impl<P: Port> GuardedShell<P> {
                 }
             }
             Report::BreakerClosed => tracing::info!(dependency = &**port.name(), "breaker closed"),
+            Report::ErrorSpike(spike) => {
+                tracing::warn!(
+                    dependency = &**port.name(),
+                    failures = spike.failures,
+                    answers = spike.answers,
+                    usual_milli = spike.usual_milli,
+                    "error_spike: more recoverable failures than usual"
+                );
+                self.args.handle.tell(ToolChange::ErrorSpike { spike });
+            }
             Report::Stale { ticket, attempt } => {
                 tracing::debug!(
                     dependency = &**port.name(),

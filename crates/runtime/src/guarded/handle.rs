@@ -11,7 +11,7 @@ use dauntless_contract::{
 use dauntless_core::resilience::{BreakerState, CallEnd, Policies, Ticket, overloaded};
 use dauntless_core::run::CancelReach;
 use ractor::ActorRef;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::actor::GuardedMsg;
 use super::{Job, Port, RuntimeBudget};
@@ -51,6 +51,8 @@ struct Shared<P: Port> {
     admission: Arc<Semaphore>,
     tickets: AtomicU64,
     restarts: AtomicU64,
+    /// Wakes the calls that wait for the dependency to be back.
+    back: Notify,
 }
 
 /// Whether the actor takes calls.
@@ -78,6 +80,7 @@ impl<P: Port> GuardedHandle<P> {
                 admission: Arc::new(Semaphore::new(places)),
                 tickets: AtomicU64::new(1),
                 restarts: AtomicU64::new(0),
+                back: Notify::new(),
             }),
         }
     }
@@ -122,8 +125,18 @@ impl<P: Port> GuardedHandle<P> {
 
     /// Tells whoever asked to be told.
     pub(crate) fn tell(&self, change: ToolChange) {
+        if let ToolChange::Revived
+        | ToolChange::Breaker { now: BreakerStatus::Closed | BreakerStatus::ForcedClosed } = change
+        {
+            self.shared.back.notify_waiters();
+        }
         let (at, port) = (self.now(), self.port());
         self.shared.around.news.tell(ToolEvent { at, name: Arc::clone(port.name()), kind: P::KIND, change });
+    }
+
+    /// Resolves when the breaker closes, or the actor is started afresh after it was down.
+    pub(crate) async fn back(&self) {
+        self.shared.back.notified().await;
     }
 
     /// Tells what the breaker did. Whoever drove it calls this once it holds no lock.
@@ -204,6 +217,7 @@ impl<P: Port> GuardedHandle<P> {
             restarts: self.shared.restarts.load(Ordering::Relaxed),
             counters: policies.stats.counters().clone(),
             last_failures: policies.stats.failures().cloned().collect(),
+            error_spike: policies.stats.error_spike(),
         }
     }
 

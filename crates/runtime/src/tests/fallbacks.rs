@@ -40,6 +40,8 @@ async fn an_optional_tool_is_not_shown_while_its_breaker_is_open() {
         provider: "test".into(),
         price: Price::default(),
         output_tokens_max: None,
+        context_window: None,
+        counter: None,
         resilience: ResiliencePolicy::for_model(),
     };
     let turns: Vec<&[&str]> = vec![&["news"], &["news"], &["wait"], &["wait"], &["news"]];

@@ -150,11 +150,16 @@ async fn lim_04_a_watcher_that_never_reads_is_told_how_much_it_missed_and_never_
 
 /// A tool that fails until it is told to work.
 fn switchable() -> (FaultyTool, Arc<AtomicUsize>) {
+    switchable_to(Failure::unavailable("Down."))
+}
+
+/// A tool that fails in this way until it is made to work.
+fn switchable_to(failure: Failure) -> (FaultyTool, Arc<AtomicUsize>) {
     let works = Arc::new(AtomicUsize::new(0));
     let switch = Arc::clone(&works);
     let tool = FaultyTool::builder("find").effect(Effect::Once).behave(move |_, _| {
         match switch.load(Ordering::Relaxed) {
-            0 => Behaviour::Fail(Failure::unavailable("Down.")),
+            0 => Behaviour::Fail(failure.clone()),
             _ => Behaviour::ok("x"),
         }
     });
@@ -484,4 +489,26 @@ fn rb_04_the_common_budget_is_exact_whoever_races_for_it() {
     assert_eq!(budget.withdraw(now, 901), None);
     (0..1000).for_each(|_| budget.succeeded(now));
     assert!(budget.withdraw(now, 10_000).is_some() && budget.withdraw(now, 1).is_none(), "full, and no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rise_of_recoverable_failures_is_told_once_and_shown() {
+    let (tool, works) = switchable_to(Failure::not_found("Nothing there."));
+    works.store(1, Ordering::Relaxed);
+    let runtime = runtime(Scripted::replies(["x"])).await;
+    let agent = Agent::new("a").tool(tool);
+    let mut events = runtime.tool_events();
+    for n in 0..160 {
+        if n == 80 {
+            works.store(0, Ordering::Relaxed);
+        }
+        assert!(runtime.call_tool(&agent, "find", "{}", |_| {}).await.is_ok());
+        let shown = runtime.tool_status(&agent, "find").await.unwrap().error_spike.is_some();
+        assert_eq!(shown, n >= 127, "answer {n}");
+    }
+    let ToolChange::ErrorSpike { spike } = events.try_next().unwrap().unwrap().change else {
+        panic!("another event")
+    };
+    assert_eq!((spike.failures, spike.answers, spike.usual_milli), (48, 64, 0));
+    assert!(events.try_next().is_none(), "once");
 }

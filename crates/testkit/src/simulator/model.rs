@@ -56,6 +56,8 @@ impl SeededModel {
             provider: "simulated".into(),
             price: Price::default(),
             output_tokens_max: None,
+            context_window: None,
+            counter: None,
             resilience,
         };
         let state = State { chance: Chance::new(seed, 1), runs: BTreeMap::new() };

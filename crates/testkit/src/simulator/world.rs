@@ -44,7 +44,12 @@ pub(super) fn agent(seed: u64) -> Agent {
         let name = format!("{}_{index}", effect.as_str());
         let mut spec = ToolSpec::new(name, "Does a piece of work.", schema);
         spec.effect = effect;
-        spec.on_exhausted = if chance.percent(60) { OnExhausted::Observe } else { OnExhausted::EndRun };
+        spec.on_exhausted = match chance.below(10) {
+            0..6 => OnExhausted::Observe,
+            6 => OnExhausted::Park,
+            _ => OnExhausted::EndRun,
+        };
+        spec.max_park = chance.length_ms(1000, 60_000);
         spec.resilience = policy(&mut chance);
         Arc::new(Worker(Arc::new(spec))) as Arc<dyn Tool>
     });

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::purity::{Ban, banned_words};
 use super::tree::{Graph, Tree, crate_table};
-use super::{Finding, arrows, documents, purity, shape, statements};
+use super::{Finding, arrows, cases, documents, purity, shape, statements};
 
 const MAP: &str = "\
 | crate | why | may depend on | only it may use |
@@ -465,4 +465,26 @@ fn tst_03_tests_of_resilience_sleep_on_no_real_clock() {
             assert!(!sleeps || paused, "{path}: {line}: a sleep on the real clock");
         }
     }
+}
+
+#[test]
+fn the_page_of_cases_is_what_the_files_say() {
+    let case = "title = \"a | b\"\nelsewhere = \"Bad.\"\nhere = \"Good.\"\n[[run]]\nstop = \"completed\"\n";
+    let tree = files(&[("tests/cases/c/c01.toml", case), ("tests/Cargo.toml", "")]);
+    let page = cases::written(&tree).unwrap();
+    let table = page.split_once("\n## ").unwrap().1;
+    expect![[r"
+        Names of tools
+
+        | case | what comes | elsewhere | here |
+        |---|---|---|---|
+        | c01 | a \| b | Bad. | Good. |
+    "]]
+    .assert_eq(table);
+    let text = cases::the_page_is_current(&tree)[0].to_string();
+    assert!(text.contains("run `cargo xtask cases`"), "{text}");
+    let current = files(&[("tests/cases/c/c01.toml", case), ("docs/cases.md", &page)]);
+    assert_eq!(cases::the_page_is_current(&current), []);
+    let misplaced = files(&[("tests/cases/c/x01.toml", case)]);
+    assert!(cases::the_page_is_current(&misplaced)[0].to_string().contains("put it at"));
 }

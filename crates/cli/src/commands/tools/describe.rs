@@ -130,6 +130,9 @@ fn leads_to(code: FailureCode, spec: &ToolSpec) -> String {
     let given_up = match spec.on_exhausted {
         OnExhausted::EndRun => "the run ends with tool_exhausted",
         OnExhausted::Observe => "the model is told and goes on without the tool",
+        OnExhausted::Park => {
+            "the run waits until the tool may work again, and ends with tool_exhausted after max_park"
+        }
     };
     let used_up = match &spec.fallback {
         Some(other) => {

@@ -22,6 +22,7 @@ fn a_run_continues_a_repaired_conversation_and_its_journal_folds_to_the_same() {
         limits: RunLimits::default(),
         history: past.history,
         repairs: past.repairs,
+        attendance: Attendance::Unattended,
     };
     let effects = scene.machine.on(scene.now, started.clone());
     scene.events.push((scene.now, started));

@@ -158,9 +158,9 @@ fn fallbacks_that_are_missing_or_lead_round_in_a_circle_are_refused() {
     ]);
     let problems: Vec<String> = problems.iter().map(|bad| format!("{}: {}", bad.name, bad.reason)).collect();
     expect![[r#"
-        b: its fallbacks lead back to it (`b` → `c` → `b`): take one of them out
-        c: its fallbacks lead back to it (`c` → `b` → `c`): take one of them out
-        d: its fallbacks lead back to it (`d` → `d`): take one of them out
-        e: its fallback `nope` is not a tool of this agent: add that tool, or take the fallback out"#]]
+        b: tool `b`: its fallbacks lead back to it (`b` → `c` → `b`): take one of them out
+        c: tool `c`: its fallbacks lead back to it (`c` → `b` → `c`): take one of them out
+        d: tool `d`: its fallbacks lead back to it (`d` → `d`): take one of them out
+        e: tool `e`: its fallback `nope` is not a tool of this agent: add that tool, or take the fallback out"#]]
     .assert_eq(&problems.join("\n"));
 }

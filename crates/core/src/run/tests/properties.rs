@@ -1,7 +1,5 @@
 //! Whatever comes in whatever order, a run keeps its promises.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -11,19 +9,30 @@ use super::*;
 enum Step {
     Says(&'static str),
     Refuses,
+    Gives(u32),
     CutsOff,
     Asks(Vec<(usize, usize)>),
     Ends { index: u32, how: usize, stale: bool },
     ModelFails,
     RejectsTool(usize),
+    Overflows,
+    Summarises(bool),
     Timer(RunTimer),
+    Unparks(u32),
     Cancels,
     Waits(u64),
 }
 
-const NAMES: [&str; 8] = ["find", "pay", "news", "poll", "nope", "price", "transfer", "give"];
-const ARGUMENTS: [&str; 5] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", ""];
-const TEXTS: [&str; 3] = ["The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
+const NAMES: [&str; 12] =
+    ["find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give", "ask_user"];
+const ARGUMENTS: [&str; 6] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", "", r#"{"question":"Which?"}"#];
+const TEXTS: [&str; 4] =
+    ["{\"q\":1}", "The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
+
+static SHAPE: LazyLock<AnswerShape> = LazyLock::new(|| {
+    let schema = json!({ "type": "object", "required": ["q"] }).into();
+    AnswerShape::compile(&AnswerSpec::new(Arc::new(AnswerSchema { name: "q".into(), schema }))).unwrap()
+});
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ask = prop::collection::vec((0..NAMES.len(), 0..ARGUMENTS.len()), 1..6).prop_map(Step::Asks);
@@ -38,6 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::CutsOff),
         10 => ask,
         30 => end,
+        5 => (0..6u32).prop_map(Step::Unparks),
+        5 => (0..6u32).prop_map(Step::Gives),
         1 => prop_oneof![
             Just(Step::Refuses),
             Just(Step::ModelFails),
@@ -46,15 +57,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             Just(Step::Timer(RunTimer::WallClock)),
             Just(Step::Timer(RunTimer::Settle)),
         ],
+        1 => Just(Step::Overflows),
+        3 => any::<bool>().prop_map(Step::Summarises),
         3 => (0..5000u64).prop_map(Step::Waits),
     ];
     prop::collection::vec(step, 1..80)
 }
 
+const LONG: &str = include_str!("properties.rs");
+
 fn verdict(how: usize) -> Result<&'static str, Failure> {
     match how {
         0 => Ok("fine"),
-        1 => Ok(""),
+        1 => Ok(LONG),
         2 => Err(Failure::not_found("Not there.")),
         3 => Err(Failure::unavailable("Down.")),
         4 => Err(Failure::crashed("Broke.")),
@@ -85,6 +100,10 @@ fn take(scene: &mut Scene, step: Step) {
             scene.turn = turn;
             scene
         }
+        Step::Gives(index) => {
+            let call = CallKey { turn: scene.turn, index };
+            scene.on(RunEvent::InputGiven { call, text: "so".into() })
+        }
         Step::ModelFails => {
             let (turn, model) = (scene.turn, scene.model);
             let failure = Failure::unavailable("Down.");
@@ -95,7 +114,14 @@ fn take(scene: &mut Scene, step: Step) {
             let failure = Failure::invalid_arguments("No.").rejects_tool(NAMES[name]);
             scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 })
         }
+        Step::Overflows => {
+            let (turn, model) = (scene.turn, scene.model);
+            let failure = Failure::too_large("Too long.");
+            scene.on(RunEvent::ModelFailed { turn, model, failure, attempts: 1 })
+        }
+        Step::Summarises(works) => scene.summarises(works.then_some("It was found.")),
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
+        Step::Unparks(index) => scene.unparks(index),
         Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),
         Step::Waits(ms) => scene.wait(Duration::from_millis(ms)),
     };
@@ -108,9 +134,10 @@ fn play_out(scene: &mut Scene) {
             return;
         }
         for index in 0..6 {
-            scene.ends(index, Ok("late but fine"));
+            scene.unparks(index).ends(index, Ok("late but fine"));
+            take(scene, Step::Gives(index));
         }
-        scene.says("Done.");
+        scene.summarises(None).says("{\"q\":1}");
         scene.on(RunEvent::TimerFired { timer: RunTimer::Settle });
     }
     panic!("the run never ends: {:?}", scene.seen);
@@ -139,8 +166,8 @@ fn nothing_is_done_twice(scene: &Scene) {
             let RunEffect::Dispatch { call, tool, arguments, key_of, .. } = effect else { continue };
             let first = unsure.get(&format!("{tool} {arguments}")).copied();
             match &*tool {
-                "pay" | "give" => assert_eq!(first, None, "{call} {tool} {arguments}"),
-                "transfer" => assert!(key_of == call || first == Some(key_of), "{call} {key_of}"),
+                "pay" | "give" | "mail" => assert_eq!(first, None, "{call} {tool} {arguments}"),
+                "transfer" | "book" => assert!(key_of == call || first == Some(key_of), "{call} {key_of}"),
                 _ => assert_eq!(key_of, call),
             }
             open.insert(call, (tool, arguments));
@@ -152,8 +179,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_run_keeps_its_promises_under_any_order_of_events(steps in steps()) {
-        let mut scene = Scene::with(RunLimits { turns: 20, tool_calls: 60, ..RunLimits::default() }, PanicPolicy::Observe);
+    fn a_run_keeps_its_promises_under_any_order_of_events(
+        steps in steps(),
+        window in prop::option::of(1500..20_000u64),
+        shaped in any::<bool>(),
+        attended in any::<bool>(),
+    ) {
+        let limits = RunLimits { turns: 20, tool_calls: 60, ..RunLimits::default() };
+        let attendance = if attended { Attendance::Attended } else { Attendance::Unattended };
+        let mut scene = Scene::attended(limits, PanicPolicy::Observe, attendance, |spec| {
+            spec.answer = shaped.then(|| SHAPE.clone());
+            Arc::make_mut(&mut spec.model).context_window = window.map(Tokens);
+        });
         for step in steps {
             take(&mut scene, step);
             scene.history_is_valid();
@@ -166,7 +203,10 @@ proptest! {
         prop_assert_eq!(lines("end ").count(), 1, "exactly one stop reason");
         prop_assert!(scene.seen.last().unwrap().starts_with("end "), "nothing after the end");
         let run: BTreeSet<&str> = lines("run ").filter_map(|line| line.split(' ').nth(1)).collect();
-        prop_assert_eq!(run.len(), lines("run ").count(), "no call is dispatched twice");
+        prop_assert_eq!(run.len(), lines("run ").count(), "no call is dispatched twice but after it was parked");
+        if scene.seen.iter().any(|line| line.starts_with("trim Summarised") || line.starts_with("trim Dropped")) {
+            return Ok(());
+        }
         let asked = scene.machine.history().messages().iter().map(|message| match message {
             Message::Assistant { calls, .. } => calls.len(),
             _ => 0,

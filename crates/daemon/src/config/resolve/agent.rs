@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use dauntless_contract::{AgentSpec, MicroUsd, RunLimits, Tokens};
+use dauntless_contract::{AgentSpec, AnswerSchema, AnswerSpec, MicroUsd, RunLimits, Tokens};
+
+use dauntless_runtime::Agent;
+use serde_json::Value;
 
 use super::Resolver;
 use crate::config::document::join;
@@ -40,10 +43,19 @@ impl Resolver<'_, '_> {
         self.tools_of(pointer, &file.tools);
         self.fallbacks_in(pointer, &file.tools);
         let limits = run_limits(&file.limits, defaults);
+        let answer = self.answer(pointer, name, file.answer.map(Value::Object), file.answer_file.as_deref());
+        let answer =
+            answer.map(|schema| AnswerSpec { reasks_max: file.answer_reasks, ..AnswerSpec::new(schema) });
+        if file.ask_user && file.tools.iter().any(|tool| tool == "ask_user") {
+            let expected = "false, or another name for the tool `ask_user` of this agent";
+            self.document.wrong(&join(pointer, "ask_user"), expected, None);
+        }
         let spec = AgentSpec {
             name: name.into(),
             instructions: instructions.into(),
             on_panic: file.on_panic.into(),
+            answer,
+            ask_user: file.ask_user,
         };
         self.priced(pointer, &model, models);
         AgentConfig { spec, model, tools: file.tools.into_iter().map(Into::into).collect(), limits }
@@ -64,6 +76,36 @@ impl Resolver<'_, '_> {
                 String::new()
             }
         }
+    }
+
+    /// The shape of the agent's answers, from wherever it is; `None` when there is none or it cannot be used.
+    fn answer(
+        &mut self,
+        pointer: &str,
+        name: &str,
+        inline: Option<Value>,
+        file: Option<&Path>,
+    ) -> Option<Arc<AnswerSchema>> {
+        let at = join(pointer, if file.is_some() { "answer_file" } else { "answer" });
+        let schema: Value = match (inline, file) {
+            (None, None) => return None,
+            (Some(schema), None) => schema,
+            (None, Some(file)) => {
+                let text = self.read(&at, file)?;
+                let not_json = |error| self.document.rule(&at, format!("the file is not JSON: {error}"));
+                serde_json::from_str(&text).map_err(not_json).ok()?
+            }
+            (Some(_), Some(_)) => {
+                self.document.wrong_found(&at, "one of answer and answer_file", "both", None);
+                return None;
+            }
+        };
+        // The agent's own name is checked elsewhere; here only the schema is in question.
+        if let Some(reason) = Agent::new(name).answer_schema("answer", schema.clone()).check_answer() {
+            self.document.rule(&at, reason);
+            return None;
+        }
+        Some(Arc::new(AnswerSchema { name: name.into(), schema: Arc::new(schema) }))
     }
 
     fn model_of(&mut self, pointer: &str, named: Option<String>) -> Arc<str> {

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use dauntless_contract::ResiliencePolicy;
+use dauntless_contract::{Attendance, ResiliencePolicy};
 use dauntless_tools::ToolConfigError;
 use regex::Regex;
 use serde_json::Value;
@@ -43,7 +43,16 @@ pub(super) fn resolve(
     let redact = resolver.redact(&file.redact.patterns);
     let TelemetryFile { otlp_endpoint, service_name } = file.telemetry;
     let telemetry = TelemetryConfig { otlp_endpoint: otlp_endpoint.map(|url| url.0), service_name };
-    Config { models, agents, tools, resilience: file.resilience.into(), chaos, redact, telemetry }
+    Config {
+        models,
+        agents,
+        tools,
+        resilience: file.resilience.into(),
+        chaos,
+        redact,
+        telemetry,
+        attendance: Attendance::Unattended,
+    }
 }
 
 struct Resolver<'d, 't> {

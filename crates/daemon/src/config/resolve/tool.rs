@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use dauntless_contract::{ResiliencePolicy, ToolSpec};
+use dauntless_contract::{OnExhausted, ResiliencePolicy, ToolSpec};
 use dauntless_tools::ToolConfigError;
 use serde_json::{Value, json};
 
@@ -63,6 +63,12 @@ impl Resolver<'_, '_> {
         };
         self.caps(pointer, &resilience);
         let action = file.http.map(ToolAction::Http).or_else(|| file.command.map(ToolAction::Command));
+        if file.max_park.is_some() && file.on_exhausted != OnExhausted::Park {
+            let message =
+                "it has no effect without on_exhausted = \"park\": set that, or leave this out".to_owned();
+            self.document.rule(&join(pointer, "max_park"), message);
+        }
+        let declared = ToolSpec::new(name, file.description, parameters?);
         let spec = ToolSpec {
             effect: file.effect,
             on_exhausted: file.on_exhausted,
@@ -70,7 +76,8 @@ impl Resolver<'_, '_> {
             polling: file.polling,
             output_bytes_max: file.output_max.0,
             resilience,
-            ..ToolSpec::new(name, file.description, parameters?)
+            max_park: file.max_park.map_or(declared.max_park, |longest| longest.0),
+            ..declared
         };
         Some(ToolConfig { spec: spec.into(), action: action? })
     }

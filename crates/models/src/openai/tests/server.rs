@@ -1,6 +1,7 @@
 //! A provider of canned answers: one connection, one request, one answer, then closed.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -9,6 +10,8 @@ use tokio::task::JoinHandle;
 /// What is sent, and what happens then.
 pub(super) struct Answer {
     bytes: String,
+    /// Where in the bytes it pauses, in order.
+    cuts: Vec<usize>,
     then: Then,
 }
 
@@ -29,14 +32,19 @@ impl Answer {
         let bytes = format!(
             "HTTP/1.1 {status}\r\n{lines}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
         );
-        Self { bytes, then: Then::Close }
+        Self { bytes, cuts: Vec::new(), then: Then::Close }
     }
 
     /// A stream of events that ends when the connection is closed, as cleanly as any other.
     pub(super) fn stream(events: &[&str]) -> Self {
-        let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        Self::lines(&events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>(), Vec::new())
+    }
+
+    /// A stream of just these bytes, with a pause at each of these places.
+    pub(super) fn lines(body: &str, cuts: Vec<usize>) -> Self {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-        Self { bytes: format!("{head}{body}"), then: Then::Close }
+        let cuts = cuts.into_iter().map(|at| head.len() + at).collect();
+        Self { bytes: format!("{head}{body}"), cuts, then: Then::Close }
     }
 
     /// The same bytes, but the connection stays open and silent after them.
@@ -53,7 +61,7 @@ impl Answer {
 
     /// Nothing at all.
     pub(super) fn silence() -> Self {
-        Self { bytes: String::new(), then: Then::Stall }
+        Self { bytes: String::new(), cuts: Vec::new(), then: Then::Stall }
     }
 }
 
@@ -76,7 +84,7 @@ impl Server {
                 let (mut socket, _) = listener.accept().await.unwrap();
                 let request = read_request(&mut socket).await;
                 seen.lock().unwrap().push(request);
-                socket.write_all(answer.bytes.as_bytes()).await.unwrap();
+                write(&mut socket, &answer).await;
                 match answer.then {
                     Then::Close => drop(socket),
                     Then::Stall => silent.push(socket),
@@ -114,4 +122,17 @@ async fn read_request(socket: &mut TcpStream) -> String {
         assert_ne!(read, 0, "the client went away in the middle of its request");
         bytes.extend_from_slice(&buffer[..read]);
     }
+}
+
+/// Piece by piece, so that each arrives by itself.
+async fn write(socket: &mut TcpStream, answer: &Answer) {
+    socket.set_nodelay(true).unwrap();
+    let (mut rest, mut at) = (answer.bytes.as_bytes(), 0);
+    for cut in &answer.cuts {
+        let (piece, more) = rest.split_at(cut - at);
+        socket.write_all(piece).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        (rest, at) = (more, *cut);
+    }
+    socket.write_all(rest).await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{CallKey, Effect, EffectState, Failure, FailureCode, ToolSpec};
+use dauntless_contract::{CallKey, Effect, EffectState, Failure, FailureCode, OnExhausted, ToolSpec};
 use dauntless_runtime::{RestartPolicy, RevivalPolicy};
 
 use super::Findings;
@@ -147,6 +147,11 @@ impl ToolBook {
     fn count(&mut self, at: Duration, attempt: &Attempt, key: u32, findings: &mut Findings) {
         let first = Call { key, began: at, attempts: 0, effects: 0, last: None };
         let call = self.calls.entry((attempt.who, attempt.call)).or_insert(first);
+        // A call that was parked is made anew, with the key it had.
+        let anew = self.spec.on_exhausted == OnExhausted::Park && attempt.number == 1;
+        if anew {
+            (call.attempts, call.began) = (0, at);
+        }
         call.attempts += 1;
         let max = self.spec.resilience.retry.max_attempts;
         findings.hold(attempt.number == call.attempts, at, "attempts are counted one by one", || {
@@ -160,11 +165,14 @@ impl ToolBook {
         });
         let Some(last) = call.last.take() else { return };
         self.repeated(at, attempt, &last, findings);
+        if !anew {
+            self.pay(at, attempt, &last, findings);
+        }
     }
 
-    /// Whether a call that ended an attempt so may be tried again, and can pay for it.
+    /// Whether a call that ended an attempt so may be tried again.
     fn repeated(
-        &mut self,
+        &self,
         at: Duration,
         attempt: &Attempt,
         Last { at: ended, end: last, tied }: &Last,
@@ -183,15 +191,25 @@ impl ToolBook {
         findings.hold(harmless, at, "what may have happened is not repeated (RT-12)", || {
             format!("{attempt}, though the one before {last}")
         });
-        let cost = if *tied { 500 } else { cost_milli(last) };
-        findings.hold(cost > 0, at, "only what may pass is tried again (RT-3)", || {
-            format!("{attempt}, though the one before {last}")
-        });
         if let (AttemptEnd::Failed(Failure { retry_after: Some(wait), .. }), false) = (last, *tied) {
             findings.hold(at >= *ended + *wait, at, "a wait that was asked for is kept (RT-8)", || {
                 format!("{attempt}, {:?} after being asked to wait for {wait:?}", at.saturating_sub(*ended))
             });
         }
+    }
+
+    /// Whether the tool's budget had a retry left.
+    fn pay(
+        &mut self,
+        at: Duration,
+        attempt: &Attempt,
+        Last { end: last, tied, .. }: &Last,
+        findings: &mut Findings,
+    ) {
+        let cost = if *tied { 500 } else { cost_milli(last) };
+        findings.hold(cost > 0, at, "only what may pass is tried again (RT-3)", || {
+            format!("{attempt}, though the one before {last}")
+        });
         self.spent += cost;
         let budget = &self.spec.resilience.budget;
         let refill_us = budget.refill_every.as_micros().max(1);

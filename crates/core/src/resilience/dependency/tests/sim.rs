@@ -107,6 +107,7 @@ impl Sim {
                 format!("breaker opened for {retry_in:?}")
             }
             CallEffect::Report(Report::BreakerClosed) => "breaker closed".to_owned(),
+            CallEffect::Report(Report::ErrorSpike(spike)) => format!("{spike:?}"),
             CallEffect::Report(Report::Stale { ticket, attempt }) => format!("stale {}.{attempt}", ticket.0),
         };
         writeln!(self.log, "{:?} {text}", self.now).unwrap();

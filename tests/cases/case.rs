@@ -1,0 +1,383 @@
+//! The form of a case file.
+//!
+//! A case is data: what the model sends, what the tools do, what happens from outside, and what must
+//! come of it. Whatever a file does not mention has a default that holds for every case; a field
+//! that no case can have is refused.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    /// The rule in a few words.
+    pub(crate) title: String,
+    /// What goes wrong where it is not kept.
+    pub(crate) elsewhere: String,
+    /// What happens here.
+    pub(crate) here: String,
+    /// The ways in which replies come; both where the replies can be put both ways.
+    #[serde(default)]
+    pub(crate) modes: Vec<Mode>,
+    #[serde(default)]
+    pub(crate) model: ModelPlan,
+    #[serde(default)]
+    pub(crate) agent: AgentPlan,
+    #[serde(default, rename = "tool")]
+    pub(crate) tools: Vec<ToolPlan>,
+    #[serde(default, rename = "reply")]
+    pub(crate) replies: Vec<ReplyPlan>,
+    #[serde(rename = "run")]
+    pub(crate) runs: Vec<RunPlan>,
+    /// The replies come again from the first one, without end.
+    #[serde(default)]
+    pub(crate) cycle: bool,
+    /// Runs start together instead of one after the other.
+    #[serde(default)]
+    pub(crate) together: bool,
+    #[serde(default, rename = "secret")]
+    pub(crate) secrets: Vec<SecretPlan>,
+    #[serde(default)]
+    pub(crate) must: Must,
+}
+
+/// How replies come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    Plain,
+    Streamed,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ModelPlan {
+    pub(crate) output_tokens_max: Option<u32>,
+    pub(crate) policy: PolicyPlan,
+    /// Silence in a stream that is one too long.
+    pub(crate) idle_ms: Option<u64>,
+}
+
+/// What differs from the policy of every case: waits of milliseconds, else the defaults.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PolicyPlan {
+    pub(crate) attempts: Option<u32>,
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) deadline_ms: Option<u64>,
+    pub(crate) base_ms: Option<u64>,
+    pub(crate) retry_after_cap_ms: Option<u64>,
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) breaker_open_ms: Option<u64>,
+    pub(crate) breaker_failures: Option<u32>,
+    pub(crate) budget: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AgentPlan {
+    pub(crate) instructions: String,
+    pub(crate) turns: Option<u32>,
+    pub(crate) tool_calls: Option<u32>,
+    pub(crate) wall_clock_ms: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolPlan {
+    pub(crate) name: String,
+    /// JSON; any object fits where it is left out.
+    pub(crate) schema: Option<String>,
+    #[serde(default)]
+    pub(crate) effect: dauntless::Effect,
+    /// Cases are about what the model is told, so tools are optional unless a case says otherwise.
+    #[serde(default)]
+    pub(crate) end_run: bool,
+    #[serde(default)]
+    pub(crate) polling: bool,
+    pub(crate) output_bytes_max: Option<usize>,
+    #[serde(default)]
+    pub(crate) policy: PolicyPlan,
+    /// What the n-th invocation does; the last one repeats. All work where there is none.
+    #[serde(default)]
+    pub(crate) does: Vec<Act>,
+    /// A real process in place of a script.
+    pub(crate) command: Option<Value>,
+}
+
+/// What one invocation does.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Act {
+    /// Only for arguments that hold this text.
+    pub(crate) when: Option<String>,
+    pub(crate) after_ms: u64,
+    /// It changes the world before it answers.
+    pub(crate) effect: bool,
+    pub(crate) ok: Option<String>,
+    pub(crate) fail: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) retry_after_ms: Option<u64>,
+    pub(crate) effect_state: Option<dauntless::EffectState>,
+    /// An error of Rust, given with `?`.
+    pub(crate) error: Option<String>,
+    pub(crate) panic: Option<String>,
+    pub(crate) hang: bool,
+}
+
+/// One answer of the provider: something the model says, or bytes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ReplyPlan {
+    /// Text.
+    pub(crate) say: Option<String>,
+    /// Calls.
+    pub(crate) calls: Vec<CallPlan>,
+    /// The message as JSON, for what the two above cannot say.
+    pub(crate) message: Option<String>,
+    /// The finish reason, where it is not the usual one; empty for `null`.
+    pub(crate) finish: Option<String>,
+    /// Tokens of the prompt and of the completion.
+    pub(crate) usage: Option<(u64, u64)>,
+    /// The whole body, whatever was asked for.
+    pub(crate) body: Option<String>,
+    /// Stream events: the deltas of one choice. The finish reason follows, then `[DONE]`.
+    pub(crate) deltas: Option<Vec<String>>,
+    /// Pieces of a stream, byte for byte.
+    pub(crate) sse: Option<Vec<String>>,
+    pub(crate) status: Option<u16>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) end: End,
+    pub(crate) after_ms: u64,
+    /// So many requests in a row get this answer; 0 for all that follow.
+    pub(crate) times: Option<usize>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallPlan {
+    pub(crate) id: Option<String>,
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) arguments: String,
+    /// So many of them; `#` in id and arguments is the number of each.
+    #[serde(default)]
+    pub(crate) count: Option<usize>,
+}
+
+/// How a response ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum End {
+    #[default]
+    Complete,
+    /// The connection breaks after what was sent.
+    Cut,
+    /// Nothing follows what was sent.
+    Hang,
+    /// The connection breaks before anything is sent.
+    Disconnect,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RunPlan {
+    pub(crate) goal: Option<String>,
+    /// Time that passes before it starts.
+    pub(crate) wait_ms: u64,
+    /// So many equal runs at once.
+    pub(crate) copies: Option<usize>,
+    pub(crate) cancel: Option<CancelPlan>,
+    /// How it must end, as a report says it; `*` at its end stands for whatever follows.
+    pub(crate) stop: String,
+    pub(crate) answer: Option<String>,
+    pub(crate) partial: Option<String>,
+    /// What the explanation holds.
+    pub(crate) explains: Vec<String>,
+    pub(crate) within_ms: Option<u64>,
+}
+
+/// A cancel from outside.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelPlan {
+    pub(crate) on: Moment,
+    /// At the n-th of them.
+    #[serde(default = "one")]
+    pub(crate) nth: usize,
+    #[serde(default)]
+    pub(crate) after_ms: u64,
+}
+
+const fn one() -> usize {
+    1
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Moment {
+    /// A model request starts.
+    Turn,
+    /// A piece of text arrived.
+    Text,
+    /// An attempt of a call starts.
+    Attempt,
+    /// A call ended.
+    CallEnded,
+}
+
+/// What may leave by no exit.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SecretPlan {
+    pub(crate) value: String,
+    /// Whether the runtime was told that it is one.
+    #[serde(default)]
+    pub(crate) configured: bool,
+    /// Exits that it may leave by, because the model itself wrote it.
+    #[serde(default)]
+    pub(crate) may_show_in: Vec<String>,
+}
+
+/// What must come of it, beside how the runs end.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Must {
+    /// Requests that reached the provider.
+    pub(crate) requests: Option<usize>,
+    /// For storms: at most so many.
+    pub(crate) requests_max: Option<usize>,
+    /// The arguments that each tool was given, in any order. A tool that is missing was not called.
+    pub(crate) invoked: BTreeMap<String, Invoked>,
+    /// Changes to the world, over all tools.
+    pub(crate) effects: usize,
+    /// Declarations that cannot be offered, by a part of the reason.
+    pub(crate) quarantined: Vec<String>,
+    #[serde(rename = "call")]
+    pub(crate) calls: Vec<CallMust>,
+    #[serde(rename = "request")]
+    pub(crate) sent: Vec<RequestMust>,
+    /// What the log holds.
+    pub(crate) logged: Vec<String>,
+    /// Files in the case's own folder that must not be there, this long after the end.
+    pub(crate) no_files: Vec<String>,
+    pub(crate) settle_ms: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Invoked {
+    Times(usize),
+    With(Vec<String>),
+}
+
+/// What must be of one call.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CallMust {
+    /// The id that the provider is shown.
+    pub(crate) id: String,
+    /// The name that the provider is shown.
+    pub(crate) name: Option<String>,
+    /// The kind of failure, or `ok`.
+    pub(crate) code: Option<String>,
+    pub(crate) attempts: Option<u32>,
+    /// Whether its effect took place, by the journal.
+    pub(crate) effect: Option<dauntless::EffectState>,
+    /// What the observation holds.
+    pub(crate) has: Vec<String>,
+    pub(crate) lacks: Vec<String>,
+    /// The observation, to the letter.
+    pub(crate) is: Option<String>,
+    pub(crate) bytes_max: Option<usize>,
+}
+
+/// What must be of one request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RequestMust {
+    /// Which, counted from 1.
+    pub(crate) n: usize,
+    pub(crate) has: Vec<String>,
+    pub(crate) lacks: Vec<String>,
+    /// The roles of its messages, by their first letters.
+    pub(crate) roles: Option<String>,
+    /// The tools on offer.
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) bytes_max: Option<usize>,
+}
+
+impl Case {
+    /// Reads a file; `folder` stands for `{{dir}}` in it.
+    pub(crate) fn read(text: &str, folder: &Path) -> Result<Self, String> {
+        let text = expand(text).replace("{{dir}}", &folder.display().to_string());
+        let case: Self = toml::from_str(&text).map_err(|error| error.to_string())?;
+        if case.runs.is_empty() {
+            return Err("it has no run".to_owned());
+        }
+        Ok(case)
+    }
+
+    /// The ways in which its replies can come.
+    pub(crate) fn modes(&self) -> Vec<Mode> {
+        if !self.modes.is_empty() {
+            return self.modes.clone();
+        }
+        let only_streamed = |reply: &ReplyPlan| reply.deltas.is_some() || reply.sse.is_some();
+        match self.replies.iter().any(only_streamed) {
+            true => vec![Mode::Streamed],
+            false => vec![Mode::Plain, Mode::Streamed],
+        }
+    }
+}
+
+impl PolicyPlan {
+    /// Changes a policy so that a test of it takes milliseconds.
+    pub(crate) fn apply(&self, policy: &mut dauntless::ResiliencePolicy) {
+        let ms = Duration::from_millis;
+        policy.retry.base = ms(self.base_ms.unwrap_or(1));
+        policy.attempt_timeout = ms(self.timeout_ms.unwrap_or(3000));
+        policy.deadline = ms(self.deadline_ms.unwrap_or(6000)).max(policy.attempt_timeout);
+        if let Some(attempts) = self.attempts {
+            policy.retry.max_attempts = attempts;
+        }
+        if let Some(cap) = self.retry_after_cap_ms {
+            policy.retry.retry_after_cap = ms(cap);
+        }
+        if let Some(concurrency) = self.concurrency {
+            policy.concurrency = concurrency;
+        }
+        if let Some(open) = self.breaker_open_ms {
+            policy.breaker.open_for = ms(open);
+        }
+        if let Some(failures) = self.breaker_failures {
+            policy.breaker.consecutive_failures = failures;
+            policy.breaker.min_calls = u32::MAX;
+        }
+        if let Some(retries) = self.budget {
+            policy.budget.capacity_milli = retries * 1000;
+        }
+    }
+}
+
+/// Puts repetitions in: `⟦ab*3⟧` stands for `ababab`.
+fn expand(text: &str) -> String {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('⟦') {
+        expanded.push_str(before);
+        let Some((inside, after)) = after.split_once('⟧') else { break };
+        if let Some((piece, times)) = inside.rsplit_once('*')
+            && let Ok(times) = times.parse()
+        {
+            expanded.push_str(&piece.repeat(times));
+        }
+        rest = after;
+    }
+    expanded + rest
+}
