@@ -303,6 +303,20 @@ fn cb_12_every_move_is_noted_once_and_in_order() {
 }
 
 #[test]
+fn cb_12_what_moved_and_what_is_in_the_window_can_be_seen() {
+    let mut breaker = closed();
+    assert!(!breaker.has_changes());
+    for weight in [Weight::Healthy, Weight::Failure, Weight::Healthy, Weight::Neutral] {
+        assert_eq!(attempt(&mut breaker, weight, at(0)), Recorded::Unchanged);
+    }
+    assert_eq!(breaker.window(at(0)), (3, 1), "what tells nothing is not in it");
+    let mut breaker = tripped_at(at(0));
+    assert!(breaker.has_changes());
+    let _ = breaker.take_changes();
+    assert!(!breaker.has_changes());
+}
+
+#[test]
 fn cb_13_an_operator_can_open_close_and_reset_it_in_every_state() {
     let half_open = {
         let mut breaker = tripped_at(at(0));
