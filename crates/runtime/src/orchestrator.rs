@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dauntless_contract::{
-    Attendance, CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, ModelReply, ModelRequest, NewRun,
-    Outcome, Progress, Question, Recorded, Release, RepairedHistory, RequestPurpose, RunEvent, RunId,
-    RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput, ToolSpec,
+    AppendError, Attendance, CallKey, CallRecord, CallVerdict, Clock, EffectState, Failure, Fence, Journal,
+    ModelReply, ModelRequest, NewRun, Outcome, Progress, Question, Recorded, Release, RepairedHistory,
+    RequestPurpose, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp, TooLarge, ToolOutput,
+    ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec};
@@ -173,6 +174,33 @@ struct Appender {
     head: Seq,
 }
 
+impl Appender {
+    async fn add(&mut self, now: Timestamp, event: &RunEvent) -> Result<(), AppendError> {
+        let recorded = Recorded { at: now, event: event.clone() };
+        if self.head == 0 {
+            let created = self.journal.create(NewRun::new(self.fence, recorded)).await;
+            created.map_err(|error| AppendError::Unavailable(error.to_string()))?;
+            self.head = 1;
+            return Ok(());
+        }
+        self.head = self.journal.append(&self.fence, self.head, vec![recorded]).await?;
+        Ok(())
+    }
+}
+
+/// The end of a call whose value is larger than the journal takes, told as such.
+fn without_result(event: RunEvent, size: TooLarge) -> Option<RunEvent> {
+    let RunEvent::CallEnded { call, record } = event else { return None };
+    let CallVerdict::Succeeded(_) = &record.verdict else { return None };
+    let failure = Failure::too_large(format!(
+        "The call worked, but its result of {} bytes is larger than the journal of this run takes.",
+        size.size
+    ));
+    let failure = failure.hint("Ask for less at a time: a page or a range.").effect(EffectState::Happened);
+    let record = CallRecord { verdict: CallVerdict::Failed(failure), ..record };
+    Some(RunEvent::CallEnded { call, record })
+}
+
 impl Drop for RunShell {
     fn drop(&mut self) {
         for timer in &self.timers {
@@ -238,9 +266,9 @@ impl Actor for OrchestratorActor {
     ) -> Result<(), ActorProcessingErr> {
         let Some(event) = shell.event(msg) else { return Ok(()) };
         let now = shell.clock.now();
-        let effects = match shell.record(now, &event).await {
+        let effects = match shell.record(now, event).await {
             // Journal first: replay feeds the same facts and must reach the same state.
-            Ok(()) => shell.machine.on(now, event),
+            Ok(event) => shell.machine.on(now, event),
             Err(explanation) => {
                 tracing::error!(run = %shell.machine.run(), explanation, "the journal refused an event");
                 shell.machine.fail(now, "journal_refused", &explanation)
@@ -301,17 +329,18 @@ impl RunShell {
         })
     }
 
-    async fn record(&mut self, now: Timestamp, event: &RunEvent) -> Result<(), String> {
-        let Some(Appender { journal, fence, head }) = &mut self.journal else { return Ok(()) };
-        let recorded = Recorded { at: now, event: event.clone() };
-        if *head == 0 {
-            let run = NewRun::new(*fence, recorded);
-            journal.create(run).await.map_err(|error| error.to_string())?;
-            *head = 1;
-            return Ok(());
-        }
-        *head = journal.append(fence, *head, vec![recorded]).await.map_err(|error| error.to_string())?;
-        Ok(())
+    /// Puts an event into the journal. Answers the one that it took.
+    async fn record(&mut self, now: Timestamp, event: RunEvent) -> Result<RunEvent, String> {
+        let Some(journal) = &mut self.journal else { return Ok(event) };
+        let size = match journal.add(now, &event).await {
+            Ok(()) => return Ok(event),
+            Err(AppendError::TooLarge(size)) => size,
+            Err(error) => return Err(error.to_string()),
+        };
+        // A result that the journal does not take is a failure of its call and not of the run.
+        let smaller = without_result(event, size).ok_or_else(|| size.to_string())?;
+        journal.add(now, &smaller).await.map_err(|error| error.to_string())?;
+        Ok(smaller)
     }
 
     fn apply(&mut self, now: Timestamp, effect: RunEffect) {

@@ -189,6 +189,18 @@ async fn a_tool_from_outside_that_cannot_be_offered_is_left_out_and_the_others_w
 }
 
 #[tokio::test(start_paused = true)]
+async fn dur_21_a_result_that_the_journal_does_not_take_is_a_failure_of_its_call() {
+    let journal = Arc::new(Memory::default());
+    let model = calls_then_done(&["export"]);
+    let runtime = Runtime::builder().model(model).journal(Shared(Arc::clone(&journal)));
+    let runtime = runtime.build().await.unwrap();
+    let export = FaultyTool::builder("export").attempts([Behaviour::ok("x".repeat(5_000_000))]);
+    let (outcome, events) = run_accounted(&runtime, &Agent::new("a").tool(export)).await;
+    assert_eq!(outcome.reason, StopReason::Completed, "{outcome:?}");
+    assert_eq!(ended_code(&events, "export"), Some(FailureCode::TooLarge));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rt_13_a_keyed_write_is_repeated_with_one_key() {
     let ledger = EffectLedger::in_memory();
     let tool = FaultyTool::builder("pay")

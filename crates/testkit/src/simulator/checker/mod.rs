@@ -108,7 +108,7 @@ struct Reading<'a> {
     tools: BTreeMap<Arc<str>, ToolBook>,
     runs: BTreeMap<u32, RunBook>,
     /// Which call an idempotency key is of.
-    keys: BTreeMap<u32, (Who, CallKey)>,
+    keys: BTreeMap<u32, (Who, CallKey, Arc<str>)>,
     findings: Findings,
 }
 
@@ -207,9 +207,14 @@ impl Reading<'_> {
     }
 
     fn began(&mut self, at: Duration, attempt: &Attempt, key: u32, deadline: Duration) {
-        let caller = (attempt.who, attempt.call);
-        let (owner, call) = *self.keys.entry(key).or_insert(caller);
-        self.findings.hold((owner, call) == caller, at, "another call has another key (RT-13)", || {
+        let caller = || (attempt.who, attempt.call, Arc::clone(&attempt.tool));
+        let (owner, call, tool) = self.keys.entry(key).or_insert_with(caller).clone();
+        // A repetition of a keyed call that may have happened has the key of that.
+        let repeats = (owner, &tool) == (attempt.who, &attempt.tool)
+            && call < attempt.call
+            && self.tools.get(&tool).is_some_and(ToolBook::is_keyed);
+        let is_its_own = (owner, call) == (attempt.who, attempt.call);
+        self.findings.hold(is_its_own || repeats, at, "another call has another key (RT-13)", || {
             format!("{attempt} has key {key}, which is of call {call} of {owner}")
         });
         if let Some(tool) = self.tools.get_mut(&attempt.tool) {

@@ -78,6 +78,11 @@ impl ToolBook {
         self.down_since.is_some()
     }
 
+    /// Whether its calls carry a key that makes a repetition harmless.
+    pub(super) fn is_keyed(&self) -> bool {
+        self.spec.effect == Effect::Keyed
+    }
+
     pub(super) fn began(
         &mut self,
         at: Duration,
