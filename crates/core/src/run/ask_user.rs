@@ -99,10 +99,13 @@ impl RunMachine {
             let record = record(CallVerdict::Failed(failure), Some(StoppedBy::Permanent));
             return self.take_end(now, slots, call, record, effects);
         }
-        let asked = self.waiting(slots).find(|(key, _)| *key == call);
-        if let Some(question) = asked.map(|(key, slot)| self.question(key, slot)) {
-            effects.push(RunEffect::Report(Progress::InputRequested(question)));
-        }
+        effects.extend(self.open_question(slots, call));
+    }
+
+    /// The question that this call asks, if it waits for an answer.
+    pub(super) fn open_question(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
+        let (call, slot) = self.waiting(slots).find(|(key, _)| *key == call)?;
+        Some(RunEffect::Report(Progress::InputRequested(self.question(call, slot))))
     }
 
     /// The user's words for an open question; for anything else they change nothing.
