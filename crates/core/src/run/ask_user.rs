@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::builtin::Builtin;
-use super::slots::{Slot, Slots};
+use super::slots::{Slot, SlotState, Slots};
 use super::{Phase, RunEffect, RunMachine};
 
 pub(super) const NAME: &str = "ask_user";
@@ -104,7 +104,8 @@ impl RunMachine {
 
     /// The question that this call asks, if it waits for an answer.
     pub(super) fn open_question(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
-        let (call, slot) = self.waiting(slots).find(|(key, _)| *key == call)?;
+        let slot = slots.slot(call).filter(|slot| matches!(slot.state, SlotState::Running(_)))?;
+        Builtin::of(&self.spec.agent, &slot.call.name).filter(|builtin| *builtin == Builtin::AskUser)?;
         Some(RunEffect::Report(Progress::InputRequested(self.question(call, slot))))
     }
 

@@ -165,6 +165,23 @@ fn a_call_that_a_fallback_works_on_goes_on_there_by_the_effect_of_the_fallback()
 }
 
 #[test]
+fn a_fallback_gets_the_arguments_again_that_fitted_its_own_schema() {
+    let mut scene = Scene::changed(RunLimits::default(), PanicPolicy::Observe, |agent| {
+        let count = json!({ "type": "object", "properties": { "q": { "type": "integer" } } });
+        let own = vec![
+            spec("price", |spec| spec.fallback = Some("archive".into())),
+            spec("archive", |spec| spec.parameters = Arc::new(count)),
+        ];
+        agent.toolbox = toolbox(&AGENT, own).0;
+    });
+    scene.asks(&[("price", r#"{"q":"7"}"#)]).ends(0, Err(Failure::tool_down("Out."))).crash();
+    scene.since(expect![[r#"
+        timer WallClock 3600s
+        fall back 1.0 price to archive {"q":7}
+    "#]]);
+}
+
+#[test]
 fn no_other_tool_does_what_a_lost_attempt_may_have_done() {
     let mut scene = Scene::new();
     scene.asks(&[("transfer", "{}")]).crash().ends(0, Err(Failure::tool_down("Out.")));
