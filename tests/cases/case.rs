@@ -24,6 +24,9 @@ pub(crate) struct Case {
     /// The ways in which replies come; both where the replies can be put both ways.
     #[serde(default)]
     pub(crate) modes: Vec<Mode>,
+    /// Also by the Responses API, whole and streamed.
+    #[serde(default)]
+    pub(crate) responses: bool,
     #[serde(default)]
     pub(crate) model: ModelPlan,
     #[serde(default)]
@@ -32,6 +35,10 @@ pub(crate) struct Case {
     pub(crate) tools: Vec<ToolPlan>,
     #[serde(default, rename = "reply")]
     pub(crate) replies: Vec<ReplyPlan>,
+    /// What requests for notes on what no longer fits get, in place of the next reply; the last
+    /// repeats.
+    #[serde(default, rename = "notes")]
+    pub(crate) notes: Vec<ReplyPlan>,
     #[serde(rename = "run")]
     pub(crate) runs: Vec<RunPlan>,
     /// The replies come again from the first one, without end.
@@ -52,12 +59,29 @@ pub(crate) struct Case {
 pub(crate) enum Mode {
     Plain,
     Streamed,
+    Responses,
+    ResponsesStreamed,
+}
+
+impl Mode {
+    pub(crate) const fn is_streamed(self) -> bool {
+        matches!(self, Self::Streamed | Self::ResponsesStreamed)
+    }
+
+    pub(crate) const fn is_responses(self) -> bool {
+        matches!(self, Self::Responses | Self::ResponsesStreamed)
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ModelPlan {
     pub(crate) output_tokens_max: Option<u32>,
+    pub(crate) context_window: Option<u64>,
+    /// What the provider wants otherwise than others, by its name.
+    pub(crate) profile: Option<String>,
+    /// Decisions as JSON, for a model that makes no calls of its own.
+    pub(crate) json_calling: bool,
     pub(crate) policy: PolicyPlan,
     /// Silence in a stream that is one too long.
     pub(crate) idle_ms: Option<u64>,
@@ -85,12 +109,19 @@ pub(crate) struct AgentPlan {
     pub(crate) turns: Option<u32>,
     pub(crate) tool_calls: Option<u32>,
     pub(crate) wall_clock_ms: Option<u64>,
+    pub(crate) tokens: Option<u64>,
+    /// The schema that its answers must fit, as JSON.
+    pub(crate) answer: Option<String>,
+    pub(crate) ask_user: bool,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolPlan {
     pub(crate) name: String,
+    /// Where it comes from; none for a tool of the program. What reaches it is noted under
+    /// `source/name`.
+    pub(crate) source: Option<String>,
     /// JSON; any object fits where it is left out.
     pub(crate) schema: Option<String>,
     #[serde(default)]
@@ -99,7 +130,10 @@ pub(crate) struct ToolPlan {
     #[serde(default)]
     pub(crate) end_run: bool,
     #[serde(default)]
+    pub(crate) park: bool,
+    #[serde(default)]
     pub(crate) polling: bool,
+    pub(crate) fallback: Option<String>,
     pub(crate) output_bytes_max: Option<usize>,
     #[serde(default)]
     pub(crate) policy: PolicyPlan,
@@ -154,7 +188,8 @@ pub(crate) struct ReplyPlan {
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) end: End,
     pub(crate) after_ms: u64,
-    /// So many requests in a row get this answer; 0 for all that follow.
+    /// So many requests in a row get this answer; 0 for all that follow. `№` in ids and arguments
+    /// is the number of each.
     pub(crate) times: Option<usize>,
 }
 
@@ -188,6 +223,12 @@ pub(crate) enum End {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RunPlan {
     pub(crate) goal: Option<String>,
+    /// The conversation that it continues: a list of messages, as JSON.
+    pub(crate) after: Option<String>,
+    /// The faults that are found in that conversation, in order.
+    pub(crate) faults: Vec<String>,
+    /// What the user says to each question, in order. Nobody can be asked where there is nothing.
+    pub(crate) user: Vec<String>,
     /// Time that passes before it starts.
     pub(crate) wait_ms: u64,
     /// So many equal runs at once.
@@ -229,6 +270,8 @@ pub(crate) enum Moment {
     Attempt,
     /// A call ended.
     CallEnded,
+    /// The user is asked.
+    Question,
 }
 
 /// What may leave by no exit.
@@ -256,6 +299,8 @@ pub(crate) struct Must {
     pub(crate) invoked: BTreeMap<String, Invoked>,
     /// Changes to the world, over all tools.
     pub(crate) effects: usize,
+    /// The same, where those under one key count once; as many as all where it is not said.
+    pub(crate) effects_distinct: Option<usize>,
     /// Declarations that cannot be offered, by a part of the reason.
     pub(crate) quarantined: Vec<String>,
     #[serde(rename = "call")]
@@ -264,6 +309,8 @@ pub(crate) struct Must {
     pub(crate) sent: Vec<RequestMust>,
     /// What the log holds.
     pub(crate) logged: Vec<String>,
+    /// How the conversation was made shorter, each way once, in the order of their first time.
+    pub(crate) trims: Vec<String>,
     /// Files in the case's own folder that must not be there, this long after the end.
     pub(crate) no_files: Vec<String>,
     pub(crate) settle_ms: u64,
@@ -287,6 +334,8 @@ pub(crate) struct CallMust {
     /// The kind of failure, or `ok`.
     pub(crate) code: Option<String>,
     pub(crate) attempts: Option<u32>,
+    /// What a watcher is told was put right in it, in parts of the words.
+    pub(crate) repaired: Vec<String>,
     /// Whether its effect took place, by the journal.
     pub(crate) effect: Option<dauntless::EffectState>,
     /// What the observation holds.
@@ -325,14 +374,16 @@ impl Case {
 
     /// The ways in which its replies can come.
     pub(crate) fn modes(&self) -> Vec<Mode> {
-        if !self.modes.is_empty() {
-            return self.modes.clone();
-        }
         let only_streamed = |reply: &ReplyPlan| reply.deltas.is_some() || reply.sse.is_some();
-        match self.replies.iter().any(only_streamed) {
+        let mut modes = match self.replies.iter().any(only_streamed) {
+            _ if !self.modes.is_empty() => self.modes.clone(),
             true => vec![Mode::Streamed],
             false => vec![Mode::Plain, Mode::Streamed],
+        };
+        if self.responses {
+            modes.extend([Mode::Responses, Mode::ResponsesStreamed]);
         }
+        modes
     }
 }
 

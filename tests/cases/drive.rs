@@ -1,12 +1,14 @@
 //! Runs a case: the real runtime and the real client, against the strict provider over a socket.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use dauntless::prelude::*;
 use dauntless::{
-    AppendError, BoxFuture, CreateError, Fence, Journal, Memory, NewRun, Quarantined, ReadError, Recorded,
-    ResiliencePolicy, RunId, Secret, Seq,
+    Api, AppendError, Attendance, BoxFuture, CreateError, Fence, History, Journal, Memory, NewRun, Profile,
+    Quarantined, ReadError, Recorded, Release, ResiliencePolicy, RunId, Secret, Seq, StructuredCalls,
+    Submission, Tokens,
 };
 use dauntless_testkit::leak::LeakBounds;
 use dauntless_testkit::{Canary, LeakCheck, StrictProvider};
@@ -19,6 +21,8 @@ use crate::tools::Workshop;
 /// All that can be known of a case that has run.
 pub(crate) struct Evidence {
     pub(crate) provider: StrictProvider,
+    /// Requests that the case has no reply for.
+    pub(crate) unforeseen: usize,
     pub(crate) workshop: Workshop,
     pub(crate) quarantined: Vec<Quarantined>,
     /// In the order of the case; a run with copies has several.
@@ -56,21 +60,28 @@ impl Journal for Kept {
     fn read(&self, run: RunId, after: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Recorded>, ReadError>> {
         self.0.read(run, after, limit)
     }
-    fn release<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<(), AppendError>> {
-        self.0.release(fence)
+    fn release<'a>(&'a self, fence: &'a Fence, next: Release) -> BoxFuture<'a, Result<(), AppendError>> {
+        self.0.release(fence, next)
     }
 }
 
 pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
-    let provider = StrictProvider::start(script(case, mode)).unwrap();
+    let (script, unforeseen) = script(case, mode);
+    let provider = StrictProvider::start(script).unwrap();
     let (canary, recording, workshop) = (Canary::default(), Recording::default(), Workshop::open());
     let _listening = recording.start();
     let before = LeakCheck::snapshot().unwrap();
     let journal = Kept(Arc::new(Memory::new(100)));
     let (agent, quarantined) = agent(case, &workshop);
     let secrets = case.secrets.iter().filter(|secret| secret.configured);
-    let runtime = Runtime::builder()
-        .model(model(case, mode, &provider, &canary))
+    let model = model(case, mode, &provider, &canary);
+    let builder = match case.model.json_calling {
+        true => Runtime::builder().model(StructuredCalls::new(model)),
+        false => Runtime::builder().model(model),
+    };
+    let nobody = case.runs.iter().all(|run| run.user.is_empty());
+    let runtime = builder
+        .attendance(if nobody { Attendance::Unattended } else { Attendance::Attended })
         .journal(journal.clone())
         .secrets(secrets.map(|secret| secret.value.clone()))
         .seed(7)
@@ -83,13 +94,8 @@ pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
     for (plan, run) in case.runs.iter().enumerate() {
         tokio::time::sleep(Duration::from_millis(run.wait_ms)).await;
         for _ in 0..run.copies.unwrap_or(1) {
-            underway.push(tokio::spawn(drive_run(
-                runtime.clone(),
-                agent.clone(),
-                plan,
-                goal_of(run),
-                run.cancel.clone(),
-            )));
+            let asked = (submission(run), run.cancel.clone(), run.user.clone());
+            underway.push(tokio::spawn(drive_run(runtime.clone(), agent.clone(), plan, asked)));
         }
         if !case.together {
             for run in underway.drain(..) {
@@ -112,11 +118,22 @@ pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
     let bounds = LeakBounds { descriptors: bound, processes: bound, threads: 64, ..LeakBounds::default() };
     before.check(bounds).await.unwrap_or_else(|report| panic!("something was left behind:\n{report}"));
     tokio::time::sleep(Duration::from_millis(case.must.settle_ms)).await;
-    Evidence { provider, workshop, quarantined, runs, recording, canary }
+    Evidence {
+        provider,
+        unforeseen: unforeseen.load(Ordering::Relaxed),
+        workshop,
+        quarantined,
+        runs,
+        recording,
+        canary,
+    }
 }
 
-fn goal_of(run: &RunPlan) -> String {
-    run.goal.clone().unwrap_or_else(|| "Do it.".to_owned())
+fn submission(run: &RunPlan) -> Submission {
+    let goal = Submission::new(run.goal.as_deref().unwrap_or("Do it."));
+    let Some(past) = &run.after else { return goal };
+    let past: Vec<serde_json::Value> = serde_json::from_str(past).expect("a conversation is a list");
+    goal.after(History::repair(&past))
 }
 
 fn model(case: &Case, mode: Mode, provider: &StrictProvider, canary: &Canary) -> OpenAi {
@@ -125,7 +142,8 @@ fn model(case: &Case, mode: Mode, provider: &StrictProvider, canary: &Canary) ->
     let mut builder = OpenAi::builder("m")
         .base_url(provider.url())
         .api_key(Secret::new(canary.key()))
-        .stream(mode == Mode::Streamed)
+        .stream(mode.is_streamed())
+        .api(if mode.is_responses() { Api::Responses { keep_reasoning: false } } else { Api::Chat })
         .resilience(policy);
     if let Some(idle) = case.model.idle_ms {
         builder = builder.idle_timeout(Duration::from_millis(idle));
@@ -133,42 +151,61 @@ fn model(case: &Case, mode: Mode, provider: &StrictProvider, canary: &Canary) ->
     if let Some(tokens) = case.model.output_tokens_max {
         builder = builder.max_output_tokens(tokens);
     }
+    if let Some(tokens) = case.model.context_window {
+        builder = builder.context_window(Tokens(tokens));
+    }
+    if let Some(name) = &case.model.profile {
+        builder = builder.profile(profile(name));
+    }
     builder.build().unwrap()
 }
 
-/// The agent with the tools that can be offered, and those that cannot.
+fn profile(name: &str) -> Profile {
+    match name {
+        "openai" => Profile::openai(),
+        "mistral" => Profile::mistral(),
+        "groq" => Profile::groq(),
+        "deepseek" => Profile::deepseek(),
+        "gemini" => Profile::gemini(),
+        "cloudflare" => Profile::cloudflare(),
+        _ => panic!("there is no profile `{name}`"),
+    }
+}
+
+/// The agent, and those of its tools that cannot be offered.
 fn agent(case: &Case, workshop: &Workshop) -> (Agent, Vec<Quarantined>) {
     let plan = &case.agent;
     let mut limits = RunLimits::default();
     limits.turns = plan.turns.unwrap_or(limits.turns);
     limits.tool_calls = plan.tool_calls.unwrap_or(limits.tool_calls);
     limits.wall_clock = plan.wall_clock_ms.map_or(limits.wall_clock, Duration::from_millis);
-    let bare = Agent::new("case").instructions(plan.instructions.as_str()).limits(limits);
-    let tools: Vec<Arc<dyn Tool>> = case.tools.iter().map(|tool| workshop.tool(tool)).collect();
-    let quarantined = bare.clone().tools(tools.clone()).check();
-    // What an embedder does with tools of others: those that are refused are left out.
-    let mut refused: Vec<&str> = quarantined.iter().map(|one| &*one.name).collect();
-    let mut offered = Vec::new();
-    for tool in tools.into_iter().rev() {
-        match refused.iter().position(|name| *name == &*tool.spec().name) {
-            Some(place) => drop(refused.swap_remove(place)),
-            None => offered.push(tool),
-        }
+    limits.tokens = plan.tokens.map_or(limits.tokens, Tokens);
+    let mut agent = Agent::new("case").instructions(plan.instructions.as_str()).limits(limits);
+    for tool in &case.tools {
+        let made = [workshop.tool(tool)];
+        agent = match &tool.source {
+            Some(source) => agent.source(source.as_str(), made),
+            None => agent.tools(made),
+        };
     }
-    offered.reverse();
-    (bare.tools(offered), quarantined)
+    if let Some(schema) = &plan.answer {
+        agent = agent.answer_schema("answer", serde_json::from_str(schema).expect("a schema is JSON"));
+    }
+    agent = agent.ask_user(plan.ask_user);
+    let quarantined = agent.check();
+    (agent, quarantined)
 }
 
 async fn drive_run(
     runtime: Runtime,
     agent: Agent,
     plan: usize,
-    goal: String,
-    cancel: Option<CancelPlan>,
+    (submission, cancel, user): (Submission, Option<CancelPlan>, Vec<String>),
 ) -> RunEvidence {
     let start = Instant::now();
-    let mut stream = runtime.stream(&agent, goal).await.unwrap();
-    let canceller = stream.canceller();
+    let mut stream = runtime.stream(&agent, submission).await.unwrap();
+    let (canceller, answerer) = (stream.canceller(), stream.answerer());
+    let mut user = user.into_iter();
     let mut progress = Vec::new();
     let mut seen = 0;
     while let Some(event) = stream.next().await {
@@ -183,6 +220,11 @@ async fn drive_run(
                     canceller.cancel("the user");
                 });
             }
+        }
+        if let Progress::InputRequested(question) = &event
+            && let Some(words) = user.next()
+        {
+            answerer.answer(question.call, words).await.unwrap();
         }
         progress.push(event);
     }
@@ -200,6 +242,7 @@ const fn is_moment(moment: Moment, event: &Progress) -> bool {
         Progress::TextArrived { .. } => matches!(moment, Moment::Text),
         Progress::AttemptStarted { .. } => matches!(moment, Moment::Attempt),
         Progress::CallEnded { .. } => matches!(moment, Moment::CallEnded),
+        Progress::InputRequested(_) => matches!(moment, Moment::Question),
         _ => false,
     }
 }

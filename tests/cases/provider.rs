@@ -4,9 +4,11 @@
 //! the wrong type: a reply is cut into stream events and never repaired.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dauntless_testkit::{Answer, Reply, Script};
+use dauntless_testkit::{Answer, Call, Reply, Script};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -17,25 +19,89 @@ const ROUNDS: usize = 100;
 
 type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// The script of a case.
-pub(crate) fn script(case: &Case, mode: Mode) -> Script {
+/// How every request for notes begins, whatever it is about.
+const NOTES: &str = "You keep the notes of an assistant";
+
+/// The script of a case, and the count of requests that it had no reply for.
+pub(crate) fn script(case: &Case, mode: Mode) -> (Script, Arc<AtomicUsize>) {
     let mut replies = Vec::new();
     let mut otherwise = None;
     for plan in &case.replies {
-        let reply = Reply::wire(answer(plan, mode));
         match plan.times {
-            Some(0) => otherwise = Some(reply),
-            times => replies.extend(std::iter::repeat_n(reply, times.unwrap_or(1))),
+            Some(0) => otherwise = Some(reply(plan, mode)),
+            None => replies.push(reply(plan, mode)),
+            Some(times) => {
+                replies.extend((1..=times).map(|number| reply(&numbered(plan, number), mode)));
+            }
         }
     }
     if case.cycle {
         replies = std::iter::repeat_n(replies, ROUNDS).flatten().collect();
     }
-    let script = Script::by_order(replies);
-    match otherwise {
-        Some(reply) => script.otherwise(reply),
-        None => script,
+    let notes: Vec<Reply> = case.notes.iter().map(|plan| reply(plan, mode)).collect();
+    let (next, noted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let unforeseen = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&unforeseen);
+    let script = Script::from_fn(move |request| {
+        let asks_for_notes =
+            request.messages()[0]["content"].as_str().is_some_and(|text| text.starts_with(NOTES));
+        let reply = if asks_for_notes && !notes.is_empty() {
+            notes.get(noted.fetch_add(1, Ordering::Relaxed)).or(notes.last())
+        } else {
+            replies.get(next.fetch_add(1, Ordering::Relaxed)).or(otherwise.as_ref())
+        };
+        reply.cloned().unwrap_or_else(|| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Reply::error(400, "scripted", "The case has no reply for this request.")
+        })
+    });
+    (script, unforeseen)
+}
+
+fn numbered(plan: &ReplyPlan, number: usize) -> ReplyPlan {
+    let mut plan = plan.clone();
+    for call in &mut plan.calls {
+        let number = number.to_string();
+        call.id = call.id.as_ref().map(|id| id.replace('№', &number));
+        call.arguments = call.arguments.replace('№', &number);
     }
+    plan
+}
+
+fn reply(plan: &ReplyPlan, mode: Mode) -> Reply {
+    let is_wire = plan.body.is_some() || plan.status.is_some() || plan.end == End::Disconnect;
+    if mode.is_responses() && !is_wire { spoken(plan) } else { Reply::wire(answer(plan, mode)) }
+}
+
+/// The reply as the provider writes it by itself, for an API whose every byte is not ours to choose.
+fn spoken(plan: &ReplyPlan) -> Reply {
+    assert!(plan.message.is_none() && plan.deltas.is_none() && plan.sse.is_none(), "only words and calls");
+    let calls: Vec<Call> = plan.calls.iter().flat_map(calls).map(|call| to_call(&call)).collect();
+    let mut reply = match (&plan.say, calls.is_empty()) {
+        (None, true) => Reply::empty(),
+        (Some(text), true) => Reply::text(text.clone()),
+        (None, false) => Reply::calls(calls),
+        (Some(text), false) => Reply::calls(calls).with_text(text.clone()),
+    };
+    if let Some(finish) = &plan.finish {
+        reply = reply.finish(finish.clone());
+    }
+    if let Some((prompt, completion)) = plan.usage {
+        reply = reply.usage(prompt, completion);
+    }
+    reply = match plan.end {
+        End::Complete | End::Disconnect => reply,
+        End::Cut => reply.cut_after(3),
+        End::Hang => reply.stall_after(3),
+    };
+    reply.after(Duration::from_millis(plan.after_ms))
+}
+
+fn to_call(call: &serde_json::Value) -> Call {
+    let text = |pointer: &str| call.pointer(pointer).and_then(serde_json::Value::as_str).map(str::to_owned);
+    let [name, arguments, id] =
+        ["/function/name", "/function/arguments", "/id"].map(|pointer| text(pointer).unwrap_or_default());
+    Call::raw(name, arguments).id(id)
 }
 
 fn answer(plan: &ReplyPlan, mode: Mode) -> Answer {
@@ -53,8 +119,10 @@ fn answer(plan: &ReplyPlan, mode: Mode) -> Answer {
             let called = message.contains_key("tool_calls");
             let finish = plan.finish.as_deref().unwrap_or(if called { "tool_calls" } else { "stop" });
             match mode {
-                Mode::Plain => ("application/json", Answer::status(200).body(whole(plan, &message, finish))),
-                Mode::Streamed => {
+                Mode::Plain | Mode::Responses => {
+                    ("application/json", Answer::status(200).body(whole(plan, &message, finish)))
+                }
+                Mode::Streamed | Mode::ResponsesStreamed => {
                     ("text/event-stream", Answer::chunks(stream(plan, deltas(message), finish)))
                 }
             }

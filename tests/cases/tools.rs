@@ -35,7 +35,11 @@ impl Workshop {
         let spec = Arc::new(spec(plan));
         let Some(command) = &plan.command else {
             let (seen, ledger) = (Arc::clone(&self.seen), self.ledger.clone());
-            return Arc::new(ScriptedTool { spec, acts: plan.does.clone(), seen, ledger });
+            let known_as = match &plan.source {
+                Some(source) => format!("{source}/{}", plan.name),
+                None => plan.name.clone(),
+            };
+            return Arc::new(ScriptedTool { spec, known_as, acts: plan.does.clone(), seen, ledger });
         };
         let config: CommandConfig = serde_json::from_value(command.clone()).expect("a command");
         let env = |name: &str| std::env::var(name).ok();
@@ -50,7 +54,12 @@ fn spec(plan: &ToolPlan) -> ToolSpec {
     };
     let mut spec = ToolSpec::new(plan.name.as_str(), format!("Does {}.", plan.name), schema);
     spec.effect = plan.effect;
-    spec.on_exhausted = if plan.end_run { OnExhausted::EndRun } else { OnExhausted::Observe };
+    spec.on_exhausted = match (plan.end_run, plan.park) {
+        (true, _) => OnExhausted::EndRun,
+        (false, true) => OnExhausted::Park,
+        (false, false) => OnExhausted::Observe,
+    };
+    spec.fallback = plan.fallback.as_deref().map(Arc::from);
     spec.polling = plan.polling;
     if let Some(bytes) = plan.output_bytes_max {
         spec.output_bytes_max = bytes;
@@ -74,6 +83,8 @@ fn parse_deep(text: &str) -> serde_json::Value {
 
 struct ScriptedTool {
     spec: Arc<ToolSpec>,
+    /// What its invocations are noted under.
+    known_as: String,
     acts: Vec<Act>,
     seen: Arc<Seen>,
     ledger: EffectLedger,
@@ -87,12 +98,12 @@ impl ScriptedTool {
         // Acts for certain arguments are counted by arguments: parallel calls arrive in any order.
         let by_arguments = self.acts.iter().any(|act| act.when.is_some());
         let before = |(tool, with): &&(String, String)| {
-            *tool == *self.spec.name && (!by_arguments || with == arguments.as_str())
+            *tool == self.known_as && (!by_arguments || with == arguments.as_str())
         };
         let nth = invocations.iter().filter(before).count();
         let acts: Vec<&Act> = self.acts.iter().filter(fits).collect();
         let act = acts.get(nth).or(acts.last()).map(|act| (*act).clone());
-        invocations.push((self.spec.name.to_string(), arguments.to_string()));
+        invocations.push((self.known_as.clone(), arguments.to_string()));
         act.unwrap_or_else(|| Act { ok: Some("done".to_owned()), ..Act::default() })
     }
 }

@@ -1,9 +1,9 @@
 //! Holds what happened against what a case says, and against what holds for every case.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dauntless::prelude::*;
-use dauntless::{CallKey, CallVerdict, EffectState, RunEvent};
+use dauntless::{CallKey, CallVerdict, EffectState, RunEvent, Trim};
 use dauntless_testkit::{CallAccounting, ChatRequest};
 
 use crate::case::{CallMust, Case, Invoked, RequestMust};
@@ -56,6 +56,7 @@ pub(crate) fn judge(case: &Case, evidence: &Evidence) -> Result<(), String> {
     for must in &case.must.sent {
         request(must, &requests, &mut problems);
     }
+    problems.expect("the ways of making it shorter", &trims(evidence), &case.must.trims);
     problems.holds("the log", &evidence.recording.log.text(), &case.must.logged, &[]);
     match problems.0 {
         problems if problems.is_empty() => Ok(()),
@@ -74,6 +75,9 @@ pub(crate) fn judge(case: &Case, evidence: &Evidence) -> Result<(), String> {
 fn instruments(case: &Case, evidence: &Evidence, problems: &mut Problems) {
     for one in evidence.provider.violations() {
         problems.add(format!("request {} was refused: {}", one.request_no, one.broken));
+    }
+    if evidence.unforeseen > 0 {
+        problems.add(format!("the case has no reply for {} of the requests", evidence.unforeseen));
     }
     for run in &evidence.runs {
         let books = CallAccounting::of_progress(&run.progress);
@@ -147,11 +151,39 @@ fn ends(case: &Case, run: &RunEvidence, problems: &mut Problems) {
     }
     let explanation = outcome.explanation.as_deref().unwrap_or_default();
     problems.holds(&format!("the explanation of run {n}"), explanation, &must.explains, &[]);
+    problems.expect(&format!("the faults in what run {n} continues"), &faults(run), &must.faults);
     if let Some(bound) = must.within_ms
         && run.elapsed.as_millis() > u128::from(bound)
     {
         problems.add(format!("run {n} took {:?}, must end within {bound} ms", run.elapsed));
     }
+}
+
+/// The faults that a run found in the conversation that it continues.
+fn faults(run: &RunEvidence) -> Vec<String> {
+    let repairs = run.progress.iter().find_map(|event| match event {
+        Progress::HistoryRepaired { repairs } => Some(repairs),
+        _ => None,
+    });
+    let name = |fault| serde_json::to_value(fault).unwrap().as_str().unwrap_or_default().to_owned();
+    repairs.into_iter().flatten().map(|repair| name(repair.fault)).collect()
+}
+
+/// The ways in which conversations were made shorter, each once.
+fn trims(evidence: &Evidence) -> Vec<String> {
+    let mut ways = Vec::new();
+    for event in evidence.runs.iter().flat_map(|run| &run.progress) {
+        let Progress::ContextTrimmed { trim, .. } = event else { continue };
+        let way = match trim {
+            Trim::Shortened { .. } => "shortened",
+            Trim::Summarised { .. } => "summarised",
+            Trim::Dropped { .. } => "dropped",
+        };
+        if !ways.iter().any(|known| known == way) {
+            ways.push(way.to_owned());
+        }
+    }
+    ways
 }
 
 fn tools(case: &Case, evidence: &Evidence, problems: &mut Problems) {
@@ -174,7 +206,12 @@ fn tools(case: &Case, evidence: &Evidence, problems: &mut Problems) {
     for (tool, with) in reached {
         problems.add(format!("{tool} was called, with {with:?}"));
     }
-    problems.expect("effects", &evidence.workshop.ledger.total(), &case.must.effects);
+    let ledger = &evidence.workshop.ledger;
+    problems.expect("effects", &ledger.total(), &case.must.effects);
+    if let Some(must) = case.must.effects_distinct {
+        let distinct: BTreeSet<String> = ledger.keys().into_iter().collect();
+        problems.expect("effects under different keys", &distinct.len(), &must);
+    }
     let reasons: Vec<&str> = evidence.quarantined.iter().map(|one| one.reason.as_str()).collect();
     problems.expect("declarations refused", &reasons.len(), &case.must.quarantined.len());
     for (reason, must) in reasons.iter().zip(&case.must.quarantined) {
@@ -204,6 +241,9 @@ fn call(must: &CallMust, evidence: &Evidence, requests: &[ChatRequest], problems
     if let Some(must) = &must.attempts {
         problems.expect(&format!("attempts of {what}"), attempts, must);
     }
+    if !must.repaired.is_empty() {
+        problems.holds(&format!("what was put right in {what}"), &repairs(run, key), &must.repaired, &[]);
+    }
     if let Some(must) = must.effect {
         problems.expect(&format!("the effect of {what}"), &effect(run, key), &Some(must));
     }
@@ -226,6 +266,15 @@ fn call(must: &CallMust, evidence: &Evidence, requests: &[ChatRequest], problems
     if must.bytes_max.is_some_and(|max| text.len() > max) {
         problems.add(format!("the observation of {what} has {} bytes", text.len()));
     }
+}
+
+/// What a watcher is told was put right in a call.
+fn repairs(run: &RunEvidence, key: CallKey) -> String {
+    let of = |event: &Progress| match event {
+        Progress::CallRepaired { call, repairs } if *call == key => Some(repairs.join("; ")),
+        _ => None,
+    };
+    run.progress.iter().find_map(of).unwrap_or_default()
 }
 
 /// Whether the effect of a failed call took place, by the journal.

@@ -20,6 +20,7 @@ mod model;
 mod outcome;
 mod progress;
 mod repair;
+mod shared_journal;
 mod status;
 mod tool;
 mod unit;
@@ -32,7 +33,10 @@ pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
 pub use history::{History, Message, Observation, Round};
 pub use id::{CallKey, RunId};
 pub use input::{Attendance, Question};
-pub use journal::{AppendError, CreateError, Fence, Journal, NewRun, ReadError, Recorded, Seq};
+pub use journal::{
+    AppendError, CreateError, EventProblem, Fence, Journal, NewRun, ReadError, Recorded, Release, Seq,
+    TooLarge,
+};
 pub use json::{Json, NotJson};
 pub use limits::{LimitKind, RunLimits};
 pub use model::{
@@ -42,6 +46,10 @@ pub use model::{
 pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy, Trim};
 pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
+pub use shared_journal::{
+    BlobHash, Claim, ClaimFilter, JournalError, LateResult, Letter, ListQuery, RunCounts, RunMeta, RunState,
+    SharedJournal, Snapshot, WorkerInfo,
+};
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, ErrorSpike, PastFailure, ServiceState,
     ToolChange, ToolEvent, ToolStatus,

@@ -7,6 +7,7 @@
 mod arguments;
 mod context;
 mod excerpt;
+pub mod lease;
 pub mod loop_guard;
 mod names;
 pub mod observation;

@@ -51,18 +51,24 @@ mod env;
 mod tool;
 
 pub use dauntless_contract::{
-    AgentSpec, AnswerSchema, AnswerSpec, AppendError, Attendance, BoxFuture, BreakerPolicy, BreakerStatus,
-    BreakerSwitch, Bucket, BudgetPolicy, Bytes, CallKey, CallRecord, CallVerdict, CancelSignal, Clock,
-    CountTokens, Counters, CreateError, DependencyKind, Effect, EffectState, ErrorSpike, Failure,
-    FailureCode, Fence, FieldProblem, Finish, History, HistoryFault, HistoryRepair, Journal, Json, LimitKind,
+    AgentSpec, AnswerSchema, AnswerSpec, AppendError, Attendance, BlobHash, BoxFuture, BreakerPolicy,
+    BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy, Bytes, CallKey, CallRecord, CallVerdict,
+    CancelSignal, Claim, ClaimFilter, Clock, CountTokens, Counters, CreateError, DependencyKind, Effect,
+    EffectState, ErrorSpike, EventProblem, Failure, FailureCode, Fence, FieldProblem, Finish, History,
+    HistoryFault, HistoryRepair, Journal, JournalError, Json, LateResult, Letter, LimitKind, ListQuery,
     Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled, NewRun, NotJson,
     Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, Question, RawCall,
-    ReadError, Recorded, RepairedHistory, RequestPurpose, ResiliencePolicy, RetryPolicy, Round, RunEvent,
-    RunId, RunLimits, RunTimer, RunTotals, Seq, ServiceState, StopReason, StoppedBy, TextSink, Timestamp,
-    TokenCounter, Tokens, Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec,
-    ToolSpecError, ToolStatus, Trim, Usage,
+    ReadError, Recorded, Release, RepairedHistory, RequestPurpose, ResiliencePolicy, RetryPolicy, Round,
+    RunCounts, RunEvent, RunId, RunLimits, RunMeta, RunState, RunTimer, RunTotals, Seq, ServiceState,
+    SharedJournal, Snapshot, StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens, TooLarge,
+    Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim,
+    Usage, WorkerInfo,
 };
 pub use dauntless_journal::Memory;
+#[cfg(feature = "sqlite")]
+pub use dauntless_journal::{OpenError, Sqlite};
+#[cfg(feature = "postgres")]
+pub use dauntless_journal::{Postgres, PostgresConfig};
 pub use dauntless_macros::tool;
 pub use dauntless_models::StructuredCalls;
 #[cfg(feature = "openai")]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dauntless_contract::{
     Attendance, CallKey, CallRecord, CallVerdict, Clock, Fence, Journal, ModelReply, ModelRequest, NewRun,
-    Outcome, Progress, Question, Recorded, RepairedHistory, RequestPurpose, RunEvent, RunId, RunLimits,
-    RunTimer, Seq, StopReason, Timestamp, ToolOutput, ToolSpec,
+    Outcome, Progress, Question, Recorded, Release, RepairedHistory, RequestPurpose, RunEvent, RunId,
+    RunLimits, RunTimer, Seq, StopReason, Timestamp, ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec};
@@ -306,7 +306,7 @@ impl RunShell {
         let Some(Appender { journal, fence, head }) = &mut self.journal else { return Ok(()) };
         let recorded = Recorded { at: now, event: event.clone() };
         if *head == 0 {
-            let run = NewRun { fence: *fence, first: recorded };
+            let run = NewRun::new(*fence, recorded);
             journal.create(run).await.map_err(|error| error.to_string())?;
             *head = 1;
             return Ok(());
@@ -370,8 +370,9 @@ impl RunShell {
         let Some(outcome) = self.machine.outcome() else { return Ok(()) };
         let Some(waiting) = self.outcome.take() else { return Ok(()) };
         telemetry::record_outcome(&self.span, outcome);
+        let ended = Release::Ended { reason: outcome.reason.to_string().into() };
         if let Some(Appender { journal, fence, head: _ }) = &self.journal
-            && let Err(error) = journal.release(fence).await
+            && let Err(error) = journal.release(fence, ended).await
         {
             tracing::warn!(run = %outcome.run, %error, "the journal did not take the end of the run");
         }

@@ -305,7 +305,9 @@ impl Runtime {
         let model = model.ok_or_else(|| BuildError::NoModel { agent: Arc::clone(agent.name()) })?;
         let mut tools = HashMap::new();
         for (shown, tool) in agent.shown() {
-            if toolbox.get(&shown.name).is_none() {
+            // Of two with one name, the one that the toolbox kept; and of two equal ones, the first.
+            let is_kept = toolbox.get(&shown.name).is_some_and(|kept| *kept == shown);
+            if !is_kept || tools.contains_key(&shown.name) {
                 continue;
             }
             let handle = self.tool(tool, &mut dependencies).await?;

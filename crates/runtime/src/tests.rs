@@ -156,6 +156,17 @@ async fn a_call_of_a_tool_that_two_sources_have_reaches_the_one_that_was_meant()
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_two_tools_of_one_source_with_one_name_the_one_that_is_offered_is_called() {
+    let [first, second] = ["first", "second"].map(|answer| reads("find", [Behaviour::ok(answer)]));
+    let both = [first.clone(), second.clone()].map(|tool| Arc::new(tool) as Arc<dyn Tool>);
+    let agent = Agent::new("a").source("outside", both);
+    assert_eq!(agent.check().len(), 1);
+    let (outcome, _) = run_accounted(&runtime(calls_then_done(&["find"])).await, &agent).await;
+    assert_eq!(outcome.reason, StopReason::Completed);
+    assert_eq!((first.invocations(), second.invocations()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tool_from_outside_that_cannot_be_offered_is_left_out_and_the_others_work() {
     struct Odd(Arc<ToolSpec>);
     impl Tool for Odd {
@@ -400,8 +411,8 @@ impl Journal for Shared {
     fn read(&self, run: RunId, after: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Recorded>, ReadError>> {
         self.0.read(run, after, limit)
     }
-    fn release<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<(), AppendError>> {
-        self.0.release(fence)
+    fn release<'a>(&'a self, fence: &'a Fence, next: Release) -> BoxFuture<'a, Result<(), AppendError>> {
+        self.0.release(fence, next)
     }
 }
 
@@ -448,7 +459,7 @@ impl Journal for Failing {
     fn read(&self, run: RunId, _: Seq, _: usize) -> BoxFuture<'_, Result<Vec<Recorded>, ReadError>> {
         Box::pin(std::future::ready(Err(ReadError::NoSuchRun(run))))
     }
-    fn release<'a>(&'a self, _: &'a Fence) -> BoxFuture<'a, Result<(), AppendError>> {
+    fn release<'a>(&'a self, _: &'a Fence, _: Release) -> BoxFuture<'a, Result<(), AppendError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -30,6 +30,8 @@ Commands:
          measure agents on this runtime against a loop written by hand
   bench window [TURNS]
          measure one run of very many turns in a window of 32 768 tokens
+  bench journal [--seconds N] [--rounds N] [--dir PATH] [--postgres URL]
+         measure the stores against a file that is appended to and synced
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
   fuzz [--seconds N] [TARGET]
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ["statements"] => tidy::write_statements(),
         ["cases"] => tidy::write_cases(),
         ["counterparts"] => counterparts::run(None),
+        ["bench", "journal", words @ ..] => program::run_journal_bench(words),
         ["counterparts", name] => counterparts::run(Some(name)),
         ["fuzz", words @ ..] => fuzz::run(words),
         [program @ ("bench" | "simulate" | "soak"), words @ ..] => program::run(program, words),

@@ -6,20 +6,19 @@ use std::process::{Command, ExitCode};
 
 /// Builds and runs one; `words` go to it as they are.
 pub(crate) fn run(program: &str, words: &[&str]) -> ExitCode {
-    let status = Command::new(env!("CARGO"))
-        .args([
-            "run",
-            "--quiet",
-            "--release",
-            "--locked",
-            "--package",
-            "dauntless-tests",
-            "--bin",
-            program,
-            "--",
-        ])
-        .args(words)
-        .status();
+    let line =
+        ["run", "--quiet", "--release", "--locked", "--package", "dauntless-tests", "--bin", program, "--"];
+    start(program, &line, words)
+}
+
+/// The same for the benchmark of the stores, which is beside them.
+pub(crate) fn run_journal_bench(words: &[&str]) -> ExitCode {
+    let line = ["bench", "--quiet", "--locked", "--package", "dauntless-journal", "--bench", "journal", "--"];
+    start("bench journal", &line, words)
+}
+
+fn start(program: &str, line: &[&str], words: &[&str]) -> ExitCode {
+    let status = Command::new(env!("CARGO")).args(line).args(words).status();
     match status {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

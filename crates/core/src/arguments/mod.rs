@@ -101,7 +101,7 @@ pub(crate) enum Unreadable {
 /// Nothing at all, white space and `null` count as `{}`. Repairs are tried only after the strict
 /// reading failed, each at most once.
 pub(crate) fn read(written: &str) -> Result<Arguments, Unreadable> {
-    let Arguments { text, tree, value, mut repairs } = match written.trim() {
+    let Arguments { text, tree, value, mut repairs } = match bare(written) {
         "" | "null" => read_value("{}")?,
         _ => read_value(written)?,
     };
@@ -122,7 +122,7 @@ pub(crate) fn read(written: &str) -> Result<Arguments, Unreadable> {
 
 /// Reads any one JSON value strictly; a code fence around the whole text is taken off.
 pub(crate) fn read_value(written: &str) -> Result<Arguments, Unreadable> {
-    let mut text = written.trim();
+    let mut text = bare(written);
     let mut repairs = Vec::new();
     let mut parsed = Tree::parse(text);
     if let (Err(TreeError::Syntax(_)), Some(fence)) = (&parsed, Fence::around(text)) {
@@ -135,6 +135,11 @@ pub(crate) fn read_value(written: &str) -> Result<Arguments, Unreadable> {
     }
     let (tree, value) = parsed.map_err(|error| unreadable(error, text))?;
     Ok(Arguments { text: json(text, &tree), tree, value, repairs })
+}
+
+/// The text without what nobody sees around it: white space, and the mark that some files begin with.
+fn bare(written: &str) -> &str {
+    written.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
 }
 
 /// The text as it is; it was parsed before, so the tree is only there to make this total.

@@ -148,7 +148,6 @@ impl Breaker {
                 self.enter(Phase::HalfOpen { probe, successes: 0, failures }, BreakerState::HalfOpen);
             }
             Phase::HalfOpen { probe: Probe::Free, successes, failures } => {
-                self.generation += 1;
                 self.phase = Phase::HalfOpen { probe, successes, failures };
             }
             Phase::HalfOpen { probe: Probe::Out { lost_at }, .. } => {

@@ -9,11 +9,11 @@ use dauntless_contract::{
 
 use super::builtin::Builtin;
 use super::held::Repetition;
-use super::nudge::{Dud, counted};
+use super::nudge::Dud;
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
 use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
-use crate::excerpt::{head, shortened};
+use crate::excerpt::{counted, head, shortened};
 use crate::loop_guard::{self, GuardVerdict, TurnVerdict, UnknownTools};
 use crate::observation;
 use crate::redact::Redactor;

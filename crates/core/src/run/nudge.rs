@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use dauntless_contract::{LimitKind, RunLimits, StopReason};
 
+use crate::excerpt::counted;
+
 /// What an answer is to be written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -70,8 +72,9 @@ pub(super) fn empty(hidden_tokens: u64, form: Form) -> Arc<str> {
     let form = form.as_str();
     if hidden_tokens > 0 {
         return format!(
-            "Your last reply arrived empty although you wrote {hidden_tokens} tokens. \
-             Call a tool through the tool interface, or write your answer {form}."
+            "Your last reply arrived empty although you wrote {}. \
+             Call a tool through the tool interface, or write your answer {form}.",
+            counted(hidden_tokens, "token")
         )
         .into();
     }
@@ -119,10 +122,4 @@ pub(super) fn last_words(limit: LimitKind, limits: &RunLimits, form: Form) -> Ar
         }
     )
     .into()
-}
-
-/// A count with its noun.
-pub(super) fn counted(n: u32, noun: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{n} {noun}{plural}")
 }

@@ -74,27 +74,51 @@ fn told_apart(name: &str, whole: &str) -> String {
 const WRITTEN_BYTES_MAX: usize = 256;
 
 /// The one tool whose name is the written one, but for a control token that leaked into it, for the
-/// signs between its parts, or for a namespace in front of either. None if two could be meant.
+/// signs between its parts, or for a namespace in front of either. None if two could be meant: a
+/// namespace that is a source's is part of the name, and only what is nobody's is taken off.
 pub(super) fn meant<'a>(written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let written = clean(written);
     let is_a_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':');
     if written.is_empty() || written.len() > WRITTEN_BYTES_MAX || !written.chars().all(is_a_name) {
         return None;
     }
+    let exact = names.clone().find(|name| *name == written);
+    // The less is taken off, the nearer. What fits there decides, be it one tool or several.
+    let behind = without_namespaces(written).map(|rest| {
+        let rest = joined(rest);
+        one_of(names.clone().filter(move |name| joined(name) == rest))
+    });
     let respelled = legal(written);
-    let only = |fits: &dyn Fn(&str) -> bool| {
-        let mut all = names.clone().filter(|name| fits(name));
-        all.next().filter(|_| all.next().is_none())
-    };
-    only(&|name| name == written || name == respelled)
-        .or_else(|| only(&|name| is_behind_namespace(written, name)))
-        .or_else(|| only(&|name| is_tail(name, &respelled)))
+    let tail = std::iter::once_with(|| one_of(names.clone().filter(|name| is_tail(name, &respelled))));
+    exact.or_else(|| behind.chain(tail).flatten().next().flatten())
 }
 
-/// Whether `written` is `name` with a namespace in front.
-fn is_behind_namespace(written: &str, name: &str) -> bool {
-    let Some(namespace) = written.strip_suffix(name) else { return false };
-    namespace.ends_with(['.', '/', ':']) || namespace.ends_with("__")
+/// The one there is; `Some(None)` where there are several, and none where there is nothing.
+fn one_of<'a>(mut fitting: impl Iterator<Item = &'a str>) -> Option<Option<&'a str>> {
+    let first = fitting.next()?;
+    Some(Some(first).filter(|_| fitting.next().is_none()))
+}
+
+/// The name as it is, then without its first namespace, without its first two, and so on.
+fn without_namespaces(written: &str) -> impl Iterator<Item = &str> {
+    let is_end = |at: &usize| {
+        let (before, after) = written.split_at(*at);
+        (before.ends_with(['.', '/', ':']) || before.ends_with("__")) && !after.is_empty()
+    };
+    // All signs of a name that is looked at have one byte.
+    std::iter::once(written).chain((1..written.len()).filter(is_end).filter_map(|at| written.get(at..)))
+}
+
+/// The name with one sign between its parts, whichever and however many there were.
+fn joined(name: &str) -> String {
+    let mut joined = String::with_capacity(name.len());
+    for c in name.chars() {
+        let c = if matches!(c, '.' | '/' | ':') { '_' } else { c };
+        if c != '_' || !joined.ends_with('_') {
+            joined.push(c);
+        }
+    }
+    joined
 }
 
 /// The shortest tail that may stand for a name: with less, too many names end alike.

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::render::render;
+use super::render::{Api, render};
 use super::reply::error;
 use super::request::ChatRequest;
+use super::responses;
 use super::rules::{Broken, Rule, Violation, check};
 use super::script::Script;
 use crate::http::{Answer, Received, Server};
@@ -185,10 +186,14 @@ impl Shared {
     }
 
     fn answer(&self, received: Received) -> Answer {
-        if received.head.uri.path() != "/v1/chat/completions" {
-            let message = format!("No such path: {}. Use /v1/chat/completions.", received.head.uri.path());
-            return error(404, "not_found", None, &message);
-        }
+        let api = match received.head.uri.path() {
+            "/v1/chat/completions" => Api::Chat,
+            "/v1/responses" => Api::Responses,
+            path => {
+                let message = format!("No such path: {path}. Use /v1/chat/completions or /v1/responses.");
+                return error(404, "not_found", None, &message);
+            }
+        };
         if received.head.method != "POST" {
             return error(405, "method_not_allowed", None, "Use POST.");
         }
@@ -197,13 +202,18 @@ impl Shared {
             log.requests += 1;
             log.requests
         };
-        self.remember(&received.body);
-        let request = match ChatRequest::parse(received.body.clone()) {
+        let body = match api {
+            Api::Chat => received.body,
+            // What is not even JSON is refused below.
+            Api::Responses => responses::as_chat(&received.body).unwrap_or(received.body),
+        };
+        self.remember(&body);
+        let request = match ChatRequest::parse(body.clone()) {
             Ok(request) => request,
             Err(not_chat) => {
                 let detail = not_chat.to_string();
                 let broken = Broken { rule: Rule::ChatRequest, at: String::new(), detail };
-                return self.refuse(vec![broken], serial, &String::from_utf8_lossy(&received.body));
+                return self.refuse(vec![broken], serial, &String::from_utf8_lossy(&body));
             }
         };
         let broken = if self.settings.validate { check(&request) } else { Vec::new() };
@@ -213,7 +223,9 @@ impl Shared {
         // A closure may hold assertions of the test, and must not take the connection with it.
         let reply = catch_unwind(AssertUnwindSafe(|| self.script.reply(&request)));
         let detail = match reply {
-            Ok(Some(reply)) => return render(reply, &request, serial).delay_at_least(self.settings.latency),
+            Ok(Some(reply)) => {
+                return render(reply, api, &request, serial).delay_at_least(self.settings.latency);
+            }
             Ok(None) => "the script has no reply left for this request",
             Err(_) => "the script panicked on this request",
         };

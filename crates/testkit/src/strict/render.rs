@@ -1,35 +1,53 @@
-//! Writes a reply the way the OpenAI API does, whole or as stream events.
+//! Writes a reply the way the OpenAI APIs do, whole or as stream events.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::reply::{Call, Fault, Kind, Reply, Spoken};
 use super::request::ChatRequest;
+use super::responses;
 use crate::Answer;
 
 /// Equal replies are equal bytes, so the time of creation is always the same.
 const CREATED_S: u64 = 1_700_000_000;
 
+/// The API that a request came by, and that its reply is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Api {
+    Chat,
+    Responses,
+}
+
 /// Writes the reply to a request; `serial` makes its id.
-pub(super) fn render(reply: Reply, request: &ChatRequest, serial: usize) -> Answer {
+pub(super) fn render(reply: Reply, api: Api, request: &ChatRequest, serial: usize) -> Answer {
     let answer = match reply.kind {
         Kind::Wire(answer) => answer,
         Kind::Spoken(spoken) => {
-            let frame = Frame { id: format!("chatcmpl-{serial}"), request, spoken: &spoken };
-            if request.wants_stream() { frame.stream() } else { frame.whole() }
+            let id = match api {
+                Api::Chat => format!("chatcmpl-{serial}"),
+                Api::Responses => format!("resp_{serial}"),
+            };
+            let frame = Frame { id, request, spoken: &spoken };
+            match (api, request.wants_stream()) {
+                (Api::Chat, false) => frame.whole(&frame.body()),
+                (Api::Chat, true) => frame.stream(frame.events()),
+                (Api::Responses, false) => frame.whole(&responses::whole(&frame)),
+                (Api::Responses, true) => frame.stream(responses::events(&frame)),
+            }
         }
     };
     answer.delay_at_least(reply.delay)
 }
 
-struct Frame<'a> {
-    id: String,
-    request: &'a ChatRequest,
-    spoken: &'a Spoken,
+/// What one reply is made of.
+pub(super) struct Frame<'a> {
+    pub(super) id: String,
+    pub(super) request: &'a ChatRequest,
+    pub(super) spoken: &'a Spoken,
 }
 
 impl Frame<'_> {
-    fn whole(&self) -> Answer {
+    fn body(&self) -> Value {
         let spoken = self.spoken;
         let mut message = Map::new();
         message.insert("role".into(), json!("assistant"));
@@ -42,15 +60,18 @@ impl Frame<'_> {
             });
             message.insert("tool_calls".into(), calls.collect());
         }
-        let body = json!({
+        json!({
             "id": self.id, "object": "chat.completion", "created": CREATED_S, "model": self.request.model(),
             "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": spoken.finish}],
             "usage": self.usage(),
-        });
-        match spoken.fault {
-            None => Answer::json(200, &body),
-            Some(Fault::Cut { .. }) => Answer::json(200, &body).cut(),
-            Some(Fault::Stall { .. }) => Answer::json(200, &body).hang(),
+        })
+    }
+
+    fn whole(&self, body: &Value) -> Answer {
+        match self.spoken.fault {
+            None => Answer::json(200, body),
+            Some(Fault::Cut { .. }) => Answer::json(200, body).cut(),
+            Some(Fault::Stall { .. }) => Answer::json(200, body).hang(),
             Some(Fault::Malformed { .. }) => {
                 let mut text = body.to_string();
                 text.truncate(middle(&text));
@@ -59,7 +80,7 @@ impl Frame<'_> {
         }
     }
 
-    fn stream(&self) -> Answer {
+    fn events(&self) -> Vec<Bytes> {
         let mut events: Vec<Bytes> =
             self.deltas().into_iter().map(|delta| self.event(&delta, None)).collect();
         events.push(self.event(&json!({}), Some(&self.spoken.finish)));
@@ -70,6 +91,10 @@ impl Frame<'_> {
             events.push(line(&Value::Object(chunk).to_string()));
         }
         events.push(line("[DONE]"));
+        events
+    }
+
+    fn stream(&self, mut events: Vec<Bytes>) -> Answer {
         let stream = |events: Vec<Bytes>| Answer::chunks(events).header("content-type", "text/event-stream");
         match self.spoken.fault {
             // One piece instead of many: nothing between good events can be told apart.
@@ -126,17 +151,22 @@ impl Frame<'_> {
         chunk
     }
 
-    fn usage(&self) -> Value {
-        let (prompt, completion) = self.spoken.usage.unwrap_or_else(|| {
+    /// Tokens of the prompt and of the reply.
+    pub(super) fn tokens(&self) -> (u64, u64) {
+        self.spoken.usage.unwrap_or_else(|| {
             let text = self.spoken.text.as_ref().map_or(0, String::len);
             let calls: usize = self.spoken.calls.iter().map(|call| call.arguments.len()).sum();
             (tokens(self.request.body_bytes()), tokens(text + calls))
-        });
+        })
+    }
+
+    fn usage(&self) -> Value {
+        let (prompt, completion) = self.tokens();
         json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
     }
 }
 
-fn id(call: &Call, index: usize) -> String {
+pub(super) fn id(call: &Call, index: usize) -> String {
     call.id.clone().unwrap_or_else(|| format!("call_{index}"))
 }
 
@@ -145,7 +175,7 @@ fn tokens(bytes: usize) -> u64 {
 }
 
 /// The text in two parts; less when there is not enough for two.
-fn halves(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn halves(text: &str) -> impl Iterator<Item = &str> {
     let (head, tail) = text.split_at(middle(text));
     [head, tail].into_iter().filter(|part| !part.is_empty())
 }
@@ -155,6 +185,6 @@ fn middle(text: &str) -> usize {
     (text.len() / 2..).find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
 
-fn line(data: &str) -> Bytes {
+pub(super) fn line(data: &str) -> Bytes {
     format!("data: {data}\n\n").into()
 }

@@ -8,6 +8,7 @@ use crate::Answer;
 use crate::tests::{Answered, panic_of, send, send_briefly};
 
 mod histories;
+mod responses;
 
 /// A request whose messages after the user's first are these.
 fn chat(messages: &Value) -> Value {

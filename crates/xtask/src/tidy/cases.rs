@@ -28,10 +28,10 @@ const INTRODUCTION: &str = "\
 # Cases
 
 Each case is a file in `tests/cases`: what a provider sends, what the tools do, what happens from outside, and what must
-come of it. All run through the real loop, whole and streamed where both are possible, against a provider that refuses
-an invalid conversation (`tests/cases/main.rs`). In every case, besides what the table says: no request is refused,
-every call is answered once and in order, nothing that may not be repeated happens twice, nothing is left behind, and
-no key leaves by any exit.
+come of it. All run through the real loop, whole and streamed where both are possible, many by the Responses API as well
+(`responses = true`), against a provider that refuses an invalid conversation (`tests/cases/main.rs`). In every case,
+besides what the table says: no request is refused, every call is answered once and in order, nothing that may not be
+repeated happens twice, nothing is left behind, and no key leaves by any exit.
 
 To add a case, add a file; `cargo xtask cases` writes this page.
 ";

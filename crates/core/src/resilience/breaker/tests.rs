@@ -177,6 +177,38 @@ fn cb_08_a_result_of_an_earlier_generation_changes_nothing() {
 }
 
 #[test]
+fn cb_08_a_probe_that_answered_does_not_answer_again() {
+    let policy = BreakerPolicy { close_after: 3, ..BreakerPolicy::default() };
+    for (first, next_is_out) in [(Weight::Healthy, true), (Weight::Neutral, true), (Weight::Healthy, false)] {
+        let mut breaker = Breaker::new(&policy, TTL, 1);
+        for _ in 0..5 {
+            let _ = attempt(&mut breaker, Weight::Failure, at(0));
+        }
+        let now = open_until(&breaker, at(0));
+        let probe = breaker.acquire(now).unwrap();
+        assert_eq!(breaker.record(probe.clone(), first, now), Recorded::Unchanged);
+        let next = next_is_out.then(|| breaker.acquire(now).unwrap());
+        for again in [Weight::Healthy, Weight::Failure, Weight::Neutral] {
+            assert_eq!(breaker.record(probe.clone(), again, now), Recorded::Stale, "{first:?}, {again:?}");
+        }
+        if let Some(next) = next {
+            assert!(breaker.acquire(now).is_err(), "the next probe is still out");
+            assert!(matches!(breaker.record(next, Weight::Failure, now), Recorded::Opened { .. }));
+        }
+    }
+}
+
+#[test]
+fn cb_08_a_result_that_comes_after_its_probe_was_lost_is_counted_as_stale() {
+    let mut breaker = tripped_at(at(0));
+    let now = open_until(&breaker, at(0));
+    let probe = breaker.acquire(now).unwrap();
+    let recorded = breaker.record(probe, Weight::Healthy, now + TTL);
+    assert!(matches!(recorded, Recorded::Opened { .. }), "{recorded:?}");
+    assert_eq!(breaker.stale_results(), 1);
+}
+
+#[test]
 fn cb_09_one_failed_probe_opens_it_once_and_for_longer() {
     let mut breaker = tripped_at(at(0));
     let first = open_until(&breaker, at(0)).since(at(0));
@@ -268,6 +300,20 @@ fn cb_12_every_move_is_noted_once_and_in_order() {
         ]
     );
     assert_eq!(breaker.take_changes(), []);
+}
+
+#[test]
+fn cb_12_what_moved_and_what_is_in_the_window_can_be_seen() {
+    let mut breaker = closed();
+    assert!(!breaker.has_changes());
+    for weight in [Weight::Healthy, Weight::Failure, Weight::Healthy, Weight::Neutral] {
+        assert_eq!(attempt(&mut breaker, weight, at(0)), Recorded::Unchanged);
+    }
+    assert_eq!(breaker.window(at(0)), (3, 1), "what tells nothing is not in it");
+    let mut breaker = tripped_at(at(0));
+    assert!(breaker.has_changes());
+    let _ = breaker.take_changes();
+    assert!(!breaker.has_changes());
 }
 
 #[test]

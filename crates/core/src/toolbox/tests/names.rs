@@ -85,6 +85,28 @@ fn a_name_that_could_mean_two_tools_or_none_is_not_taken_for_any() {
 }
 
 #[test]
+fn a_namespace_that_is_a_sources_is_not_taken_off() {
+    let any = || object(json!({}), &[]);
+    let tools = toolbox(&[
+        ("list_files", any()),
+        ("fs__list_files", any()),
+        ("a_b", any()),
+        ("a__b", any()),
+        ("b", any()),
+    ]);
+    let name = |written: &str| match tools.admit(&raw(written, "{}"), None) {
+        Admission::Run { call, .. } => call.name.to_string(),
+        Admission::Answered { failure, .. } => failure.code.to_string(),
+    };
+    for written in ["fs.list_files", "fs/list_files", "fs_list_files", "functions.fs.list_files"] {
+        assert_eq!(name(written), "fs__list_files", "{written}");
+    }
+    assert_eq!(name("functions.list_files"), "list_files");
+    assert_eq!(name("a.b"), "unknown_tool", "either could be meant, and `b` is none of them");
+    assert_eq!(name("a__b<|channel|>x"), "a__b", "the exact name comes first");
+}
+
+#[test]
 fn a_name_with_a_namespace_is_only_taken_with_arguments_that_fit() {
     let tools = toolbox(&[("read", object(json!({ "path": { "type": "string" } }), &["path"]))]);
     let failure = failure_of(tools.admit(&raw("functions.read", "{}"), None));

@@ -1,0 +1,332 @@
+//! What workers need to share the runs of one journal: who drives which, who takes over, and what
+//! reaches a run from outside. It says who *may* try; that nobody writes who may not is the fence's.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{
+    AppendError, BoxFuture, CallKey, CallRecord, Fence, Journal, Recorded, RunId, Seq, Timestamp, TooLarge,
+};
+
+/// A worker, as it introduces itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerInfo {
+    /// Its name, unique among the workers of the journal.
+    pub name: Arc<str>,
+    /// Where it runs, for the operator.
+    pub host: Arc<str>,
+    /// How long after its last renewal it counts as dead, in a store that cannot see it die.
+    pub ttl: Duration,
+}
+
+/// Which runs a worker can drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimFilter {
+    /// The versions of code it has; none is any.
+    pub code_versions: Option<Vec<Arc<str>>>,
+}
+
+/// A run that the caller owns from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The right to append.
+    pub fence: Fence,
+    /// The last event there is.
+    pub head: Seq,
+    /// How often it was claimed since its head last moved, this time included.
+    pub attempts: u32,
+    /// The time of the last event.
+    pub last_at: Timestamp,
+    /// How long ago the store took the last event, by the store's clock.
+    pub since_last: Duration,
+    /// Which code the run needs.
+    pub code_version: Arc<str>,
+    /// The blob that holds its configuration.
+    pub config: Option<BlobHash>,
+}
+
+impl Claim {
+    /// The time at which the run goes on: never before its last event, and without the difference
+    /// between the clocks of two machines. From there its own clock counts on.
+    pub fn resumes_at(&self) -> Timestamp {
+        self.last_at + self.since_last
+    }
+}
+
+/// The SHA-256 of a blob.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobHash(pub [u8; 32]);
+
+impl fmt::Display for BlobHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BlobHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The folded state of a run up to an event, so that resuming reads only what came after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last event in it.
+    pub seq: Seq,
+    /// The version of the fold; another version folds again instead.
+    pub fold_version: u32,
+    /// The state, in the caller's own form.
+    pub body: Arc<[u8]>,
+}
+
+/// A message to a run from outside: of a user, an approval, a cancel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// The sender's name for it; the same name twice is one letter.
+    pub id: Arc<str>,
+    /// The content, in the caller's own form.
+    pub body: Arc<[u8]>,
+}
+
+/// What a call came to after its run had been taken over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LateResult {
+    /// The run.
+    pub run: RunId,
+    /// The call.
+    pub call: CallKey,
+    /// The epoch of the owner that had started it.
+    pub epoch: u64,
+    /// How it ended.
+    pub record: CallRecord,
+}
+
+/// Where a run stands, as far as workers are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunState {
+    /// Waits for a worker.
+    Ready,
+    /// A worker owns it.
+    Driven,
+    /// Waits for an operator.
+    Paused,
+    /// Was claimed too often without getting on, and waits for an operator.
+    Quarantined,
+    /// Over.
+    Ended,
+}
+
+impl RunState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Ready, Self::Driven, Self::Paused, Self::Quarantined, Self::Ended];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Driven => "driven",
+            Self::Paused => "paused",
+            Self::Quarantined => "quarantined",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// All that decides what may happen to a run next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunMeta {
+    /// The run.
+    pub run: RunId,
+    /// Where it stands.
+    pub state: RunState,
+    /// Why it is paused, in quarantine, or over.
+    pub reason: Option<Arc<str>>,
+    /// Its last event.
+    pub head: Seq,
+    /// How often it changed hands.
+    pub epoch: u64,
+    /// The name of the worker that owns it or owned it last.
+    pub owner: Option<Arc<str>>,
+    /// Claims since the head last moved.
+    pub attempts: u32,
+    /// How long it is not claimable yet.
+    pub ready_in: Duration,
+    /// Letters that no event has taken in.
+    pub letters: u64,
+    /// Results that came after a takeover.
+    pub late_results: u64,
+    /// The snapshot to resume from.
+    pub snapshot: Option<Seq>,
+    /// Which code it needs.
+    pub code_version: Arc<str>,
+    /// Its configuration.
+    pub config: Option<BlobHash>,
+    /// The run that asked for it.
+    pub parent: Option<RunId>,
+}
+
+/// One line for an operator.
+impl fmt::Display for RunMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} head {} epoch {}", self.run, self.state.as_str(), self.head, self.epoch)?;
+        if let Some(owner) = &self.owner {
+            let word = if self.state == RunState::Driven { "by" } else { "last by" };
+            write!(f, " {word} {owner}")?;
+        }
+        if self.attempts > 0 {
+            write!(f, ", claims without progress: {}", self.attempts)?;
+        }
+        if !self.ready_in.is_zero() {
+            write!(f, ", ready in {} s", self.ready_in.as_secs())?;
+        }
+        if let Some(snapshot) = self.snapshot {
+            write!(f, ", snapshot at {snapshot}")?;
+        }
+        if self.letters > 0 {
+            write!(f, ", unread letters: {}", self.letters)?;
+        }
+        if self.late_results > 0 {
+            write!(f, ", late results: {}", self.late_results)?;
+        }
+        match &self.reason {
+            Some(reason) => write!(f, ": {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Which runs to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Only those that stand there.
+    pub state: Option<RunState>,
+    /// Only those after this one, by id.
+    pub after: Option<RunId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// How many runs stand where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunCounts {
+    /// Waiting for a worker.
+    pub ready: u64,
+    /// Owned by a worker that lives.
+    pub driven: u64,
+    /// Owned by a worker that died, and not yet claimed again.
+    pub orphaned: u64,
+    /// Waiting for an operator.
+    pub paused: u64,
+    /// Claimed too often without getting on.
+    pub quarantined: u64,
+    /// Over and not yet dropped.
+    pub ended: u64,
+    /// Of the ready and the orphaned: those whose code the asking worker does not have.
+    pub unclaimable: u64,
+}
+
+/// Why a journal could not do what was asked. Nothing of it was done, where it does not say else.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The handle has no worker.
+    #[error("no worker is registered at this handle of the journal: register before claiming")]
+    NotRegistered,
+    /// The worker was given up or replaced. It drives nothing any more.
+    #[error("worker `{0}` has lost its lease: stop driving its runs and register again")]
+    LeaseLost(Arc<str>),
+    /// A living worker has that name.
+    #[error("a worker named `{0}` is alive: give each worker a name of its own")]
+    NameTaken(Arc<str>),
+    /// There is no such run.
+    #[error("there is no run {0} in this journal")]
+    NoSuchRun(RunId),
+    /// It is larger than the store takes.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// The store cannot work now. Whether it did what was asked is not known.
+    #[error("the journal is unavailable: {0}")]
+    Unavailable(String),
+    /// This process can no longer trust the store. End it; another resumes the runs.
+    #[error("the journal failed and this process must end: {0}")]
+    Fatal(String),
+}
+
+/// A journal whose runs are shared by workers. One handle is one worker, once it is registered.
+pub trait SharedJournal: Journal {
+    /// Makes this handle a worker. A name whose worker is dead, or cannot be shown to live, passes
+    /// to this one, and so do that worker's runs: they can be claimed.
+    fn register(&self, worker: WorkerInfo) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Shows that the worker lives. To be called every third of its ttl. After an error the worker
+    /// may go on only as long as its own clock allows.
+    fn renew(&self) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Takes over at most `want` runs that wait or whose worker died, the longest waiting first. A
+    /// run that was claimed five times without getting on is put in quarantine instead.
+    ///
+    /// Not cancel safe: a claim that is dropped before its end may own runs that nobody drives until
+    /// the worker ends. Await it in a task that is not stopped.
+    fn claim(&self, want: usize, filter: ClaimFilter) -> BoxFuture<'_, Result<Vec<Claim>, JournalError>>;
+
+    /// Appends like [`Journal::append`] and marks the letters that the events take in, all or none.
+    fn append_taking<'a>(
+        &'a self,
+        fence: &'a Fence,
+        expected: Seq,
+        events: Vec<Recorded>,
+        letters: Vec<Arc<str>>,
+    ) -> BoxFuture<'a, Result<Seq, AppendError>>;
+
+    /// Keeps a snapshot, and the one before it.
+    fn put_snapshot<'a>(
+        &'a self,
+        fence: &'a Fence,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'a, Result<(), AppendError>>;
+
+    /// The newest snapshot of this fold.
+    fn snapshot(
+        &self,
+        run: RunId,
+        fold_version: u32,
+    ) -> BoxFuture<'_, Result<Option<Snapshot>, JournalError>>;
+
+    /// Leaves a letter for a run. Needs no fence. `false` when one of that id was there.
+    fn send(&self, run: RunId, letter: Letter) -> BoxFuture<'_, Result<bool, JournalError>>;
+
+    /// The letters that no event has taken in, oldest first.
+    fn letters(&self, run: RunId) -> BoxFuture<'_, Result<Vec<Letter>, JournalError>>;
+
+    /// Keeps what a call came to although its run has another owner. Needs no fence. The first
+    /// result of a call and an epoch stays.
+    fn put_late_result(&self, late: LateResult) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// The late results of a run, in the order of calls and epochs.
+    fn late_results(&self, run: RunId) -> BoxFuture<'_, Result<Vec<LateResult>, JournalError>>;
+
+    /// Keeps bytes for as long as the run is kept. Equal bytes are stored once.
+    fn put_blob(&self, run: RunId, bytes: Arc<[u8]>) -> BoxFuture<'_, Result<BlobHash, JournalError>>;
+
+    /// The bytes of that hash.
+    fn blob(&self, hash: BlobHash) -> BoxFuture<'_, Result<Option<Arc<[u8]>>, JournalError>>;
+
+    /// Makes a paused or quarantined run claimable again, with its count of claims at zero. `false`
+    /// when it was neither.
+    fn reopen(&self, run: RunId) -> BoxFuture<'_, Result<bool, JournalError>>;
+
+    /// Runs and all that decides what may happen to them, ordered by id.
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>>;
+
+    /// How many runs stand where; `filter` says what the asking worker could claim.
+    fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>>;
+
+    /// Drops at most `runs_max` runs that ended longer ago than `kept`, with all that belongs to
+    /// them, and answers how many. Call again until it answers fewer.
+    fn drop_ended(&self, kept: Duration, runs_max: usize) -> BoxFuture<'_, Result<usize, JournalError>>;
+
+    /// Waits until a run may have become claimable. A hint that can be late, lost or wrong: poll as
+    /// well.
+    fn woken(&self) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,100 @@
+//! What is kept beside the events, for how long, and how it is told apart from what is newer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauntless_contract::{EventProblem, ListQuery, ReadError, Release, Snapshot};
+
+use crate::cast::{append, create, event, names, noise, run};
+use crate::rig::Rig;
+
+fn ended() -> Release {
+    Release::Ended { reason: "completed".into() }
+}
+
+pub(crate) async fn dur_20_ended_runs_go_and_live_ones_stay(rig: &Rig) {
+    let store = rig.worker("a").await;
+    for n in 1..=5 {
+        create(&store, n).await;
+    }
+    for n in 1..=3 {
+        store.release(&crate::cast::fence(n), ended()).await.unwrap();
+    }
+    assert_eq!(store.drop_ended(Duration::from_secs(3600), 10).await.unwrap(), 0, "kept long enough");
+    assert_eq!(store.drop_ended(Duration::ZERO, 2).await.unwrap(), 2);
+    assert_eq!(store.drop_ended(Duration::ZERO, 2).await.unwrap(), 1);
+    let left = store.list(ListQuery { state: None, after: None, limit: 9 }).await.unwrap();
+    assert_eq!(left.iter().map(|meta| meta.run).collect::<Vec<_>>(), [run(4), run(5)]);
+    assert!(matches!(store.read(run(1), 0, 9).await, Err(ReadError::NoSuchRun(_))));
+    append(&store, &crate::cast::fence(4), 1, "goes on").await;
+}
+
+pub(crate) async fn a_snapshot_is_found_by_its_fold(rig: &Rig) {
+    let store = rig.open().await;
+    let fence = create(&store, 1).await;
+    let snapshot = |seq, fold_version| Snapshot { seq, fold_version, body: vec![7; 100].into() };
+    assert_eq!(store.snapshot(fence.run, 1).await.unwrap(), None);
+    for kept in [snapshot(1, 1), snapshot(5, 1), snapshot(9, 2)] {
+        store.put_snapshot(&fence, kept).await.unwrap();
+    }
+    assert_eq!(store.snapshot(fence.run, 1).await.unwrap(), Some(snapshot(5, 1)));
+    assert_eq!(store.snapshot(fence.run, 2).await.unwrap(), Some(snapshot(9, 2)));
+    store.put_snapshot(&fence, snapshot(12, 2)).await.unwrap();
+    assert_eq!(store.snapshot(fence.run, 1).await.unwrap(), None, "two are kept");
+}
+
+pub(crate) async fn equal_blobs_are_kept_once_for_as_long_as_a_run_needs_them(rig: &Rig) {
+    let store = rig.worker("a").await;
+    create(&store, 1).await;
+    create(&store, 2).await;
+    let bytes: Arc<[u8]> = vec![9; 50_000].into();
+    let hash = store.put_blob(run(1), Arc::clone(&bytes)).await.unwrap();
+    assert_eq!(store.put_blob(run(2), Arc::clone(&bytes)).await.unwrap(), hash);
+    assert!(hash.to_string().len() == 64 && hash.to_string() != "0".repeat(64));
+    for (n, left) in [(1, Some(bytes)), (2, None)] {
+        store.release(&crate::cast::fence(n), ended()).await.unwrap();
+        assert_eq!(store.drop_ended(Duration::ZERO, 9).await.unwrap(), 1);
+        assert_eq!(store.blob(hash).await.unwrap(), left);
+    }
+}
+
+pub(crate) async fn dur_20_disk_space_comes_back(rig: &Rig) {
+    let store = rig.worker("a").await;
+    let live = create(&store, 1).await;
+    let empty = rig.disk_bytes().await.unwrap();
+    for n in 2..=40 {
+        let fence = create(&store, n).await;
+        for head in 1..=4 {
+            append(&store, &fence, head, &noise(20_000, head)).await;
+        }
+        let n = u64::try_from(n).unwrap();
+        store.put_blob(fence.run, noise(90_000, n).into_bytes().into()).await.unwrap();
+        store.release(&fence, ended()).await.unwrap();
+    }
+    let full = rig.disk_bytes().await.unwrap();
+    while store.drop_ended(Duration::ZERO, 10).await.unwrap() > 0 {}
+    let after = rig.disk_bytes().await.unwrap();
+    assert!(
+        full > empty + 2_000_000 && after < empty + (full - empty) / 4,
+        "{empty} to {full} to {after} bytes"
+    );
+    append(&store, &live, 1, "goes on").await;
+    assert_eq!(names(&store, live.run).await, ["start", "goes on"]);
+}
+
+pub(crate) async fn dur_24_an_event_of_a_newer_program_is_refused_by_name(rig: &Rig) {
+    let store = rig.open().await;
+    let fence = create(&store, 1).await;
+    store.append(&fence, 1, vec![event("b"), event("c")]).await.unwrap();
+    for (kind, version) in [("run_teleported", 1), ("cancel_requested", 2)] {
+        rig.rewrite(fence.run, 2, kind, version).await;
+        let refused = store.read(fence.run, 0, 9).await.unwrap_err();
+        let ReadError::Unreadable { seq: 2, problem, .. } = &refused else { panic!("{refused:?}") };
+        match version {
+            1 => assert_eq!(*problem, EventProblem::UnknownKind("run_teleported".into())),
+            _ => assert!(matches!(problem, EventProblem::NewerVersion { version: 2, newest: 1, .. })),
+        }
+    }
+    rig.rewrite(fence.run, 2, "cancel_requested", 1).await;
+    assert_eq!(names(&store, fence.run).await, ["start", "b", "c"], "nothing was dropped");
+}
