@@ -108,7 +108,7 @@ pub enum RunEvent {
     },
     /// The process that drove the run came to its end, and another drives it on. Whatever was under
     /// way is lost: requests of models, attempts of tools, timers.
-    Interrupted,
+    Interrupted {},
 }
 
 /// How one tool call ended.

@@ -88,7 +88,7 @@ impl CallAccounting {
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
-                | RunEvent::Interrupted => {}
+                | RunEvent::Interrupted {} => {}
             }
         }
         books

@@ -316,7 +316,7 @@ impl RunMachine {
             (phase, RunEvent::TimerFired { timer: RunTimer::WallClock }) => {
                 self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), &mut effects)
             }
-            (phase, RunEvent::Interrupted) => self.interrupted(now, phase, &mut effects),
+            (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &mut effects),
             (
                 phase @ (Phase::Created
                 | Phase::Summarising(_)

@@ -104,9 +104,10 @@ impl RunMachine {
     /// Whether an answer is one to what the run asked. Timers and wishes come when they like.
     pub(super) fn waits_for(&self, event: &RunEvent) -> bool {
         match (&self.phase, event) {
-            (_, RunEvent::TimerFired { .. } | RunEvent::CancelRequested { .. } | RunEvent::Interrupted) => {
-                true
-            }
+            (
+                _,
+                RunEvent::TimerFired { .. } | RunEvent::CancelRequested { .. } | RunEvent::Interrupted {},
+            ) => true,
             (phase, RunEvent::RunStarted { .. }) => *phase == Phase::Created,
             (
                 Phase::Asking { turn, model, .. },

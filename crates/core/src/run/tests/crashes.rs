@@ -120,7 +120,7 @@ impl World {
                 _ => {}
             }
         }
-        self.feed(RunEvent::Interrupted);
+        self.feed(RunEvent::Interrupted {});
         assert!(in_time || self.machine.outcome().is_some(), "its time is over");
     }
 

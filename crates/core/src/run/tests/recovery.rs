@@ -7,7 +7,7 @@ impl Scene {
     fn crash(&mut self) -> &mut Self {
         self.machine = self.recovered();
         self.seen.push("--".into());
-        self.on(RunEvent::Interrupted)
+        self.on(RunEvent::Interrupted {})
     }
 
     fn recovered(&self) -> RunMachine {
