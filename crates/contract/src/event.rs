@@ -30,6 +30,9 @@ pub enum RunEvent {
         /// Whether somebody can answer its questions.
         #[serde(default, skip_serializing_if = "Attendance::is_unattended")]
         attendance: Attendance,
+        /// The names of the tools that the agent had. A run is not driven on without one it has called.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<Arc<str>>,
     },
     /// The model answered. The calls in it are the intent to run them.
     ModelReplied {
@@ -103,6 +106,9 @@ pub enum RunEvent {
         /// Who.
         by: Arc<str>,
     },
+    /// The process that drove the run came to its end, and another drives it on. Whatever was under
+    /// way is lost: requests of models, attempts of tools, timers.
+    Interrupted {},
 }
 
 /// How one tool call ended.

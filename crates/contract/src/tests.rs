@@ -44,6 +44,16 @@ fn events_survive_the_journal() {
 }
 
 #[test]
+fn a_start_that_names_no_tools_is_read_and_an_interruption_has_room() {
+    let text = r#"{"run_started":{"agent":"a","goal":"g","limits":{"turns":1,"tokens":1,"cost":1,"wall_clock":{"secs":1,"nanos":0},"tool_calls":1,"depth":1}}}"#;
+    let event: RunEvent = serde_json::from_str(text).unwrap();
+    assert!(matches!(&event, RunEvent::RunStarted { tools, .. } if tools.is_empty()));
+    assert_eq!(serde_json::to_string(&event).unwrap(), text);
+    assert_eq!(serde_json::to_string(&RunEvent::Interrupted {}).unwrap(), r#"{"interrupted":{}}"#);
+    assert_eq!(serde_json::from_str::<RunEvent>(r#"{"interrupted":{}}"#).unwrap(), RunEvent::Interrupted {});
+}
+
+#[test]
 fn a_history_never_holds_a_call_without_its_answer() {
     let mut history = History::open(&Arc::from(" "), &Arc::from("hi"));
     let call = |id: &str| ToolCall { id: id.into(), name: "t".into(), arguments: Json::empty_object() };

@@ -238,6 +238,7 @@ impl Actor for OrchestratorActor {
         let agent = Arc::clone(&crew.spec.agent.name);
         let span = telemetry::run_span(&parent_span, run, &agent);
         let Submission { goal, past: RepairedHistory { history, repairs } } = submission;
+        let tools = crew.spec.toolbox.names().map(Arc::from).collect();
         me.send_message(RunMsg::Start)?;
         Ok(RunShell {
             me,
@@ -246,7 +247,7 @@ impl Actor for OrchestratorActor {
             clock,
             journal: journal.map(|(journal, fence)| Appender { journal, fence, head: 0 }),
             watch,
-            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance }),
+            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance, tools }),
             outcome: Some(outcome),
             model: None,
             calls: BTreeMap::new(),

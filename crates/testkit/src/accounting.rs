@@ -87,7 +87,8 @@ impl CallAccounting {
                 | RunEvent::SummaryReplied { .. }
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::TimerFired { .. }
-                | RunEvent::CancelRequested { .. } => {}
+                | RunEvent::CancelRequested { .. }
+                | RunEvent::Interrupted {} => {}
             }
         }
         books

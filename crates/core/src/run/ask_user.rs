@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::builtin::Builtin;
-use super::slots::{Slot, Slots};
+use super::slots::{Slot, SlotState, Slots};
 use super::{Phase, RunEffect, RunMachine};
 
 pub(super) const NAME: &str = "ask_user";
@@ -99,10 +99,14 @@ impl RunMachine {
             let record = record(CallVerdict::Failed(failure), Some(StoppedBy::Permanent));
             return self.take_end(now, slots, call, record, effects);
         }
-        let asked = self.waiting(slots).find(|(key, _)| *key == call);
-        if let Some(question) = asked.map(|(key, slot)| self.question(key, slot)) {
-            effects.push(RunEffect::Report(Progress::InputRequested(question)));
-        }
+        effects.extend(self.open_question(slots, call));
+    }
+
+    /// The question that this call asks, if it waits for an answer.
+    pub(super) fn open_question(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
+        let slot = slots.slot(call).filter(|slot| matches!(slot.state, SlotState::Running(_)))?;
+        Builtin::of(&self.spec.agent, &slot.call.name).filter(|builtin| *builtin == Builtin::AskUser)?;
+        Some(RunEffect::Report(Progress::InputRequested(self.question(call, slot))))
     }
 
     /// The user's words for an open question; for anything else they change nothing.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, Failure, FailureCode, LimitKind, Observation, Progress, Timestamp, ToolCall, ToolOutput,
-    ToolSpec,
+    CallKey, Failure, FailureCode, History, LimitKind, Observation, Progress, Timestamp, ToolCall,
+    ToolOutput, ToolSpec,
 };
 
 use super::slots::{Cut, SlotState, Slots};
@@ -19,6 +19,7 @@ use crate::toolbox::Fingerprint;
 pub(super) struct Summarising {
     pub(super) turn: u32,
     pub(super) model: u32,
+    pub(super) request: Arc<History>,
     purpose: Purpose,
     plan: Plan,
 }
@@ -41,17 +42,29 @@ impl RunMachine {
         // The newest observations answer the turn before this one.
         let answered = self.turn.saturating_sub(1);
         self.context.take_in(&self.history, answered);
-        let (turn, deadline) = (self.turn, self.deadline());
+        self.lost = 0;
+        let turn = self.turn;
         if let Some(room) = self.room(model, &purpose)
-            && let Fit::Summary { plan, request: history } = self.fit(room, effects)
+            && let Fit::Summary { plan, request } = self.fit(room, effects)
         {
-            effects.push(RunEffect::Summarise { turn, model, history, deadline });
-            return Phase::Summarising(Summarising { turn, model, purpose, plan });
+            return self.summarise(Summarising { turn, model, request, purpose, plan }, effects);
         }
         if let Err((failure, attempts)) = self.context.may_send(model, self.tool_tokens(&purpose)) {
             let failure = unfit(failure, "Nothing more can be left out of it.");
             return self.model_failed(now, purpose, failure, attempts, effects);
         }
+        self.request(now, model, purpose, effects)
+    }
+
+    /// Sends the conversation as it is to the model.
+    pub(super) fn request(
+        &mut self,
+        now: Timestamp,
+        model: u32,
+        purpose: Purpose,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        let (turn, deadline) = (self.turn, self.deadline());
         let (offer, built_in) = match purpose {
             Purpose::LastWords(_) => (Offer::Nothing, Vec::new()),
             Purpose::Work => {
@@ -64,6 +77,14 @@ impl RunMachine {
         };
         effects.push(RunEffect::CallModel { turn, model, offer, built_in, deadline });
         Phase::Asking { turn, model, purpose }
+    }
+
+    /// Asks for a summary.
+    pub(super) fn summarise(&self, waiting: Summarising, effects: &mut Vec<RunEffect>) -> Phase {
+        let Summarising { turn, model, ref request, .. } = waiting;
+        let (history, deadline) = (Arc::clone(request), self.deadline());
+        effects.push(RunEffect::Summarise { turn, model, history, deadline });
+        Phase::Summarising(waiting)
     }
 
     fn built_in(&self) -> Vec<Arc<ToolSpec>> {
@@ -107,7 +128,7 @@ impl RunMachine {
         summary: Option<&str>,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        let Summarising { turn: _, model, purpose, plan } = waiting;
+        let Summarising { turn: _, model, request: _, purpose, plan } = waiting;
         let summary = summary.filter(|text| !text.trim().is_empty());
         if let Some(room) = self.room(model, &purpose) {
             let trimmed = self.context.replace(&mut self.history, plan, summary, room);

@@ -182,12 +182,18 @@ impl RunMachine {
         record: CallRecord,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        let record = slots.with_what_was_lost(call, record);
         if self.fall_back(&mut slots, call, &record, effects)
             || self.park(now, &mut slots, call, &record, effects)
         {
             return Phase::Calling(slots);
         }
         self.take_end(now, &mut slots, call, record, effects);
+        self.go_on(now, slots, effects)
+    }
+
+    /// Some calls may have ended: goes on with what that leads to.
+    pub(super) fn go_on(&mut self, now: Timestamp, slots: Slots, effects: &mut Vec<RunEffect>) -> Phase {
         match slots.first_terminal().cloned() {
             Some(Terminal { reason, explanation }) => {
                 self.stop_calls(now, slots, reason, Some(explanation), effects)
@@ -206,7 +212,20 @@ impl RunMachine {
         (call, record): (CallKey, CallRecord),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        let record = slots.with_what_was_lost(call, record);
         self.take_end(now, &mut slots, call, record, effects);
+        self.settled(now, slots, reason, explanation, effects)
+    }
+
+    /// Some calls of a run that winds down may have ended: it ends when all have.
+    pub(super) fn settled(
+        &mut self,
+        now: Timestamp,
+        slots: Slots,
+        reason: StopReason,
+        explanation: Option<Arc<str>>,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
         if !slots.all_answered() {
             return Phase::Settling { slots, reason, explanation };
         }

@@ -6,7 +6,7 @@ use dauntless_contract::{
     Bucket, CallKey, CallRecord, CallVerdict, Effect, EffectState, Failure, FailureCode, ModelSpec, RawCall,
 };
 
-use super::slots::{Running, Slots};
+use super::slots::{Elsewhere, Running, Slots};
 use super::withdrawn::is_exhausted;
 use super::{RunEffect, RunMachine};
 use crate::toolbox::Admission;
@@ -61,12 +61,12 @@ impl RunMachine {
             call: key,
             asked: Arc::clone(&slot.call.name),
             tool: call.name,
-            arguments: call.arguments,
+            arguments: call.arguments.clone(),
             key_of: key,
             deadline: self.deadline(),
         });
         self.totals.tool_attempts += record.attempts;
-        slots.hand_over(key, (spec, fingerprint), record);
+        slots.hand_over(key, (spec, Elsewhere { fingerprint, arguments: call.arguments }), record);
         true
     }
 }

@@ -84,7 +84,8 @@ impl Held {
         }
         // A fallback's key says nothing to the tool it stands in for, nor to itself when asked directly.
         let keyed = running.by.effect == Effect::Keyed && running.elsewhere.is_none();
-        for call in [call].into_iter().chain(&running.elsewhere) {
+        let elsewhere = running.elsewhere.as_ref().map(|elsewhere| &elsewhere.fingerprint);
+        for call in [call].into_iter().chain(elsewhere) {
             let known = self.0.entry(call.digest()).and_modify(|unsure| unsure.keyed &= keyed);
             known.or_insert_with(|| Unsure {
                 first: key,

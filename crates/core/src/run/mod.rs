@@ -18,9 +18,11 @@ mod calls;
 mod ending;
 mod fallback;
 mod held;
+mod interrupted;
 mod limits;
 mod nudge;
 mod park;
+mod recovery;
 mod rejected;
 mod reply;
 mod slots;
@@ -46,6 +48,7 @@ pub use fallback::ModelFallback;
 use held::Held;
 use limits::Foresight;
 use nudge::Unproductive;
+pub use recovery::RecoverError;
 use slots::Slots;
 use withdrawn::Withdrawn;
 
@@ -205,6 +208,8 @@ pub struct RunMachine {
     attendance: Attendance,
     /// Answers that missed the agent's shape.
     misfits: u32,
+    /// Requests in a row whose answer was lost with the process that waited for it.
+    lost: u32,
     phase: Phase,
 }
 
@@ -227,6 +232,7 @@ impl PartialEq for RunMachine {
             && self.context == other.context
             && self.attendance == other.attendance
             && self.misfits == other.misfits
+            && self.lost == other.lost
             && self.phase == other.phase
     }
 }
@@ -251,6 +257,7 @@ impl RunMachine {
             context: Context::default(),
             attendance: Attendance::default(),
             misfits: 0,
+            lost: 0,
             phase: Phase::Created,
         }
     }
@@ -261,10 +268,9 @@ impl RunMachine {
         let mut effects = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (
-                Phase::Created,
-                RunEvent::RunStarted { agent: _, goal, limits, history, repairs, attendance },
-            ) => self.start(now, &goal, (limits, attendance), (history, repairs), &mut effects),
+            (Phase::Created, RunEvent::RunStarted { goal, limits, history, repairs, attendance, .. }) => {
+                self.start(now, &goal, (limits, attendance), (history, repairs), &mut effects)
+            }
             (
                 Phase::Asking { turn, model, purpose },
                 RunEvent::ModelReplied { turn: of, model: from, reply, attempts },
@@ -310,6 +316,7 @@ impl RunMachine {
             (phase, RunEvent::TimerFired { timer: RunTimer::WallClock }) => {
                 self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), &mut effects)
             }
+            (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &mut effects),
             (
                 phase @ (Phase::Created
                 | Phase::Summarising(_)

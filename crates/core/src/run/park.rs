@@ -9,7 +9,7 @@ use dauntless_contract::{
 };
 
 use super::fallback::may_go_elsewhere;
-use super::slots::{Running, Slots};
+use super::slots::{Running, Slots, Wait};
 use super::withdrawn::is_exhausted;
 use super::{Phase, RunEffect, RunMachine};
 use crate::observation;
@@ -50,7 +50,7 @@ impl RunMachine {
         let wait = record.out_for.or(failure.retry_after).unwrap_or(UNKNOWN_WAIT).max(WAIT_MIN);
         let (at, spread) = ((now + wait).min(until), (wait / 4).min(SPREAD_MAX));
         self.totals.tool_attempts += record.attempts;
-        slots.park(now, call, until, record);
+        slots.park(call, Wait { since: now, at, spread }, until, record);
         effects.push(RunEffect::Report(Progress::CallParked {
             call,
             tool: Arc::clone(&tool),

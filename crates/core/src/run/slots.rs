@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    CallKey, CallRecord, EffectState, Failure, Json, ModelReply, Observation, Round, StopReason, Timestamp,
-    ToolCall, ToolSpec,
+    CallKey, CallRecord, CallVerdict, Effect, EffectState, Failure, Json, ModelReply, Observation, Round,
+    StopReason, Timestamp, ToolCall, ToolSpec,
 };
 
 use crate::observation;
@@ -28,14 +28,14 @@ pub(super) struct Slots {
 pub(super) struct Slot {
     pub(super) call: ToolCall,
     pub(super) fingerprint: Fingerprint,
-    state: SlotState,
+    pub(super) state: SlotState,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SlotState {
     Running(Running),
-    /// Nothing of it is under way: it waits since then for its tool to be back.
-    Parked(Running, Timestamp),
+    /// Nothing of it is under way: it waits for its tool to be back.
+    Parked(Running, Wait),
     Answered {
         observation: Observation,
         cut: Cut,
@@ -51,7 +51,7 @@ pub(super) struct Running {
     /// The tool that works on it: the same, or a fallback.
     pub(super) by: Arc<ToolSpec>,
     /// The call as a fallback has it.
-    pub(super) elsewhere: Option<Fingerprint>,
+    pub(super) elsewhere: Option<Elsewhere>,
     /// Attempts of the tools before this one.
     pub(super) attempts: u32,
     /// Their waits.
@@ -60,6 +60,23 @@ pub(super) struct Running {
     pub(super) patience: Option<Timestamp>,
     /// The earlier call whose idempotency key it has.
     pub(super) repeats: Option<CallKey>,
+    /// How often its process ended while this tool worked on it.
+    pub(super) interruptions: u32,
+}
+
+/// A call as a fallback has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Elsewhere {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) arguments: Json,
+}
+
+/// The wait of a parked call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Wait {
+    pub(super) since: Timestamp,
+    pub(super) at: Timestamp,
+    pub(super) spread: Duration,
 }
 
 impl Running {
@@ -73,6 +90,7 @@ impl Running {
             waited: Duration::ZERO,
             patience: None,
             repeats,
+            interruptions: 0,
         }
     }
 }
@@ -157,42 +175,82 @@ impl Slots {
         }
     }
 
+    /// The calls that have no observation yet.
+    pub(super) fn open_keys(&self) -> Vec<CallKey> {
+        let open = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| !matches!(slot.state, SlotState::Answered { .. }));
+        open.map(|(index, _)| self.key(index)).collect()
+    }
+
+    /// The call that `key` names.
+    pub(super) fn slot(&self, key: CallKey) -> Option<&Slot> {
+        self.slots.get(usize::try_from(key.index).ok().filter(|_| key.turn == self.turn)?)
+    }
+
+    /// Counts an attempt of a running call that was lost with its process.
+    pub(super) fn interrupt(&mut self, key: CallKey) {
+        if let Some(Slot { state: SlotState::Running(running), .. }) = self.slot_mut(key) {
+            running.interruptions += 1;
+            running.attempts += 1;
+        }
+    }
+
+    /// A failure as the whole call has it: an attempt that was lost may have had the effect that
+    /// the last one certainly had not.
+    pub(super) fn with_what_was_lost(&self, key: CallKey, mut record: CallRecord) -> CallRecord {
+        if let CallVerdict::Failed(failure) = &mut record.verdict
+            && let Some((_, running)) = self.running_call(key, record.by.as_ref())
+            && running.interruptions > 0
+            && running.by.effect != Effect::ReadOnly
+            && failure.effect == EffectState::None
+        {
+            failure.effect = EffectState::Unknown;
+        }
+        record
+    }
+
     /// Gives a running call to another tool.
     pub(super) fn hand_over(
         &mut self,
         key: CallKey,
-        (by, fingerprint): (Arc<ToolSpec>, Fingerprint),
+        (by, elsewhere): (Arc<ToolSpec>, Elsewhere),
         record: &CallRecord,
     ) {
         let Ok(index) = usize::try_from(key.index) else { return };
         if let Some(Slot { state: SlotState::Running(running), .. }) = self.slots.get_mut(index) {
             running.by = by;
-            running.elsewhere = Some(fingerprint);
+            running.elsewhere = Some(elsewhere);
+            running.interruptions = 0;
             running.attempts += record.attempts;
             running.waited += record.waited;
         }
     }
 
     /// Parks a running call: the tool that the model asked for is asked again later.
-    pub(super) fn park(&mut self, now: Timestamp, key: CallKey, until: Timestamp, record: &CallRecord) {
+    pub(super) fn park(&mut self, key: CallKey, wait: Wait, until: Timestamp, record: &CallRecord) {
         let Some(slot) = self.slot_mut(key) else { return };
         if let SlotState::Running(running) = &slot.state {
+            let is_same = running.by.name == running.asked.name;
             let running = Running {
                 by: Arc::clone(&running.asked),
+                interruptions: if is_same { running.interruptions } else { 0 },
                 attempts: running.attempts + record.attempts,
                 waited: running.waited + record.waited,
                 patience: Some(until),
                 ..running.clone()
             };
-            slot.state = SlotState::Parked(running, now);
+            slot.state = SlotState::Parked(running, wait);
         }
     }
 
     /// Lets a parked call go on. Answers it, the call whose key it has, and how long it was parked.
     pub(super) fn unpark(&mut self, now: Timestamp, key: CallKey) -> Option<(&ToolCall, CallKey, Duration)> {
         let slot = self.slot_mut(key)?;
-        let SlotState::Parked(running, since) = &slot.state else { return None };
-        let parked = now.since(*since);
+        let SlotState::Parked(running, wait) = &slot.state else { return None };
+        let parked = now.since(wait.since);
         let running = Running { waited: running.waited + parked, ..running.clone() };
         let key_of = running.repeats.unwrap_or(key);
         slot.state = SlotState::Running(running);

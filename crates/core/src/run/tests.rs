@@ -11,11 +11,13 @@ use super::*;
 mod answers;
 mod context;
 mod continued;
+mod crashes;
 mod fallbacks;
 mod limits;
 mod parking;
 mod properties;
 mod questions;
+mod recovery;
 mod rejection;
 mod repetitions;
 mod withdrawal;
@@ -170,7 +172,8 @@ impl Scene {
         };
         let (history, repairs) = (History::default(), Vec::new());
         let (agent, goal) = ("a".into(), "Do it.".into());
-        scene.on(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance });
+        let tools = scene.machine.spec.toolbox.names().map(Arc::from).collect();
+        scene.on(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance, tools });
         scene
     }
 
@@ -281,20 +284,7 @@ impl Scene {
     }
 
     fn history_is_valid(&self) {
-        let mut open: Vec<&str> = Vec::new();
-        for message in self.machine.history().messages() {
-            match message {
-                Message::Tool { call_id, .. } => assert_eq!(&**call_id, open.remove(0), "in call order"),
-                Message::Assistant { calls, text, .. } => {
-                    assert!(open.is_empty() && (text.is_some() || !calls.is_empty()));
-                    open = calls.iter().map(|call| &*call.id).collect();
-                }
-                Message::System { text } | Message::User { text } => {
-                    assert!(open.is_empty() && !text.is_empty());
-                }
-            }
-        }
-        assert!(open.is_empty(), "every call is answered");
+        history_is_valid(self.machine.history());
     }
 
     fn observation(&self, back: usize) -> Value {
@@ -310,6 +300,23 @@ impl Scene {
             .collect();
         serde_json::from_str(texts[texts.len() - 1 - back]).unwrap()
     }
+}
+
+fn history_is_valid(history: &History) {
+    let mut open: Vec<&str> = Vec::new();
+    for message in history.messages() {
+        match message {
+            Message::Tool { call_id, .. } => assert_eq!(&**call_id, open.remove(0), "in call order"),
+            Message::Assistant { calls, text, .. } => {
+                assert!(open.is_empty() && (text.is_some() || !calls.is_empty()));
+                open = calls.iter().map(|call| &*call.id).collect();
+            }
+            Message::System { text } | Message::User { text } => {
+                assert!(open.is_empty() && !text.is_empty());
+            }
+        }
+    }
+    assert!(open.is_empty(), "every call is answered");
 }
 
 fn asking(calls: &[(&str, &str)]) -> ModelReply {

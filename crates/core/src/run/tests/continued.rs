@@ -23,6 +23,7 @@ fn a_run_continues_a_repaired_conversation_and_its_journal_folds_to_the_same() {
         history: past.history,
         repairs: past.repairs,
         attendance: Attendance::Unattended,
+        tools: Vec::new(),
     };
     let effects = scene.machine.on(scene.now, started.clone());
     scene.events.push((scene.now, started));

@@ -23,13 +23,14 @@ enum Step {
     Waits(u64),
 }
 
-const NAMES: [&str; 12] =
+pub(super) const NAMES: [&str; 12] =
     ["find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give", "ask_user"];
-const ARGUMENTS: [&str; 6] = ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", "", r#"{"question":"Which?"}"#];
+pub(super) const ARGUMENTS: [&str; 6] =
+    ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", "", r#"{"question":"Which?"}"#];
 const TEXTS: [&str; 4] =
     ["{\"q\":1}", "The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
 
-static SHAPE: LazyLock<AnswerShape> = LazyLock::new(|| {
+pub(super) static SHAPE: LazyLock<AnswerShape> = LazyLock::new(|| {
     let schema = json!({ "type": "object", "required": ["q"] }).into();
     AnswerShape::compile(&AnswerSpec::new(Arc::new(AnswerSchema { name: "q".into(), schema }))).unwrap()
 });
@@ -66,7 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 const LONG: &str = include_str!("properties.rs");
 
-fn verdict(how: usize) -> Result<&'static str, Failure> {
+pub(super) fn verdict(how: usize) -> Result<&'static str, Failure> {
     match how {
         0 => Ok("fine"),
         1 => Ok(LONG),

@@ -1,0 +1,131 @@
+//! A run from its journal, after the process that drove it came to its end.
+//!
+//! The events are folded, and what they led to then is not done again. Two things can make the fold
+//! differ from what happened, and both are refused rather than driven on: a tool that is gone, and
+//! an answer that nothing in the folded run waits for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dauntless_contract::{CallRecord, Recorded, RunEvent, RunId, Seq};
+
+use super::{Phase, RunMachine, RunSpec};
+
+/// Why a run cannot be driven on from its journal. The run is untouched, and may be paused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecoverError {
+    /// There is no event, or the first is not the start.
+    #[error("the journal of run {0} does not begin with the start of the run")]
+    NoStart(
+        /// The run.
+        RunId,
+    ),
+    /// The run called a tool that its agent no longer has.
+    #[error(
+        "run {run} called `{tool}` in event {seq}, and its agent no longer has that tool: give the agent the tool \
+         back, or cancel the run"
+    )]
+    MissingTool {
+        /// The run.
+        run: RunId,
+        /// The event that names the tool.
+        seq: Seq,
+        /// The tool.
+        tool: Arc<str>,
+    },
+    /// An event answers what the folded run did not ask: its agent was changed since.
+    #[error(
+        "event {seq} of run {run} answers what the run, as its agent is declared now, did not ask: give the agent \
+         its former tools, models and limits back, or cancel the run"
+    )]
+    Diverged {
+        /// The run.
+        run: RunId,
+        /// The event.
+        seq: Seq,
+    },
+}
+
+impl RunMachine {
+    /// Folds a run from its events.
+    ///
+    /// What is owed to it, its next event answers: [`RunEvent::Interrupted`], journaled and then
+    /// given to [`RunMachine::on`] like any other. It begins again what was under way. A run that
+    /// has an [`outcome`](RunMachine::outcome) is owed nothing.
+    ///
+    /// The time of that event and of those after it must not be before the last event's; a process
+    /// whose clock is behind goes on from there. Limits and waits count the time in between.
+    ///
+    /// # Errors
+    /// When there is no run in the events, or this spec folds them to another run than they are of.
+    pub fn recover(
+        run: RunId,
+        spec: Arc<RunSpec>,
+        events: impl IntoIterator<Item = Recorded>,
+    ) -> Result<Self, RecoverError> {
+        let mut machine = Self::new(run, spec);
+        let mut had = BTreeSet::new();
+        for (seq, Recorded { at, event }) in (1..).zip(events) {
+            match &event {
+                RunEvent::RunStarted { tools, .. } if seq == 1 => had.extend(tools.iter().cloned()),
+                _ if seq == 1 => return Err(RecoverError::NoStart(run)),
+                _ => {}
+            }
+            if let Some(tool) = machine.missing(&had, &event) {
+                return Err(RecoverError::MissingTool { run, seq, tool });
+            }
+            if !machine.waits_for(&event) {
+                return Err(RecoverError::Diverged { run, seq });
+            }
+            // What it led to was carried out, or is owed.
+            drop(machine.on(at, event));
+        }
+        match machine.phase {
+            Phase::Created => Err(RecoverError::NoStart(run)),
+            _ => Ok(machine),
+        }
+    }
+
+    /// A tool that this event calls, or may lead to as a fallback, and that the agent had.
+    fn missing(&self, had: &BTreeSet<Arc<str>>, event: &RunEvent) -> Option<Arc<str>> {
+        let RunEvent::ModelReplied { reply, .. } = event else { return None };
+        let toolbox = &self.spec.toolbox;
+        reply.calls.iter().filter(|call| had.contains(&call.name)).find_map(|call| {
+            let mut seen = BTreeSet::new();
+            let mut name = &call.name;
+            while seen.insert(name) {
+                let Some(spec) = toolbox.get(name) else { return Some(Arc::clone(name)) };
+                name = spec.fallback.as_ref().filter(|name| had.contains(*name))?;
+            }
+            None
+        })
+    }
+
+    /// Whether an answer is one to what the run asked. Timers and wishes come when they like.
+    pub(super) fn waits_for(&self, event: &RunEvent) -> bool {
+        match (&self.phase, event) {
+            (
+                _,
+                RunEvent::TimerFired { .. } | RunEvent::CancelRequested { .. } | RunEvent::Interrupted {},
+            ) => true,
+            (phase, RunEvent::RunStarted { .. }) => *phase == Phase::Created,
+            (
+                Phase::Asking { turn, model, .. },
+                RunEvent::ModelReplied { turn: of, model: from, .. }
+                | RunEvent::ModelFailed { turn: of, model: from, .. },
+            ) => (turn, model) == (of, from),
+            (
+                Phase::Summarising(waiting),
+                RunEvent::SummaryReplied { turn, model, .. } | RunEvent::SummaryFailed { turn, model, .. },
+            ) => waiting.is_for(*turn, *model),
+            (
+                Phase::Calling(slots) | Phase::Settling { slots, .. },
+                RunEvent::CallEnded { call, record: CallRecord { by, .. } },
+            ) => slots.running_call(*call, by.as_ref()).is_some(),
+            (Phase::Calling(_), RunEvent::InputGiven { call, .. }) => {
+                self.questions().iter().any(|question| question.call == *call)
+            }
+            _ => false,
+        }
+    }
+}

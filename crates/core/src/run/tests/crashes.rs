@@ -1,0 +1,300 @@
+//! The process that drives a run may come to its end after every event. Another goes on.
+
+use proptest::prelude::*;
+
+use super::properties::{ARGUMENTS, NAMES, SHAPE, verdict};
+use super::*;
+
+/// A world that carries out what a run wants, one thing at a time, and keeps its books.
+#[derive(Clone)]
+struct World {
+    machine: RunMachine,
+    now: Timestamp,
+    events: Vec<Recorded>,
+    /// What is under way and will be answered.
+    due: Vec<RunEffect>,
+    /// Calls that have their observation.
+    answered: BTreeSet<CallKey>,
+    /// Attempts that were under way in a process that came to its end, in order.
+    lost: Vec<(CallKey, Arc<str>, CallKey)>,
+    lost_requests: u32,
+    ends: u32,
+    /// Whether rounds of calls are gone from the conversation.
+    shortened: bool,
+}
+
+/// What chance has the world do next.
+type Choice = (usize, usize, usize);
+
+impl World {
+    fn start(spec: RunSpec, attendance: Attendance) -> Self {
+        let tools = spec.toolbox.names().map(Arc::from).collect();
+        let mut world = Self {
+            machine: RunMachine::new(RunId::from_u128(1), Arc::new(spec)),
+            now: Timestamp::ZERO,
+            events: Vec::new(),
+            due: Vec::new(),
+            answered: BTreeSet::new(),
+            lost: Vec::new(),
+            lost_requests: 0,
+            ends: 0,
+            shortened: false,
+        };
+        world.feed(RunEvent::RunStarted {
+            agent: "a".into(),
+            goal: "Do it.".into(),
+            limits: RunLimits { turns: 12, tool_calls: 40, ..RunLimits::default() },
+            history: History::default(),
+            repairs: Vec::new(),
+            attendance,
+            tools,
+        });
+        world
+    }
+
+    fn feed(&mut self, event: RunEvent) {
+        assert!(self.machine.waits_for(&event), "{event:?}");
+        self.events.push(Recorded { at: self.now, event: event.clone() });
+        for effect in self.machine.on(self.now, event) {
+            self.take(effect);
+        }
+        history_is_valid(self.machine.history());
+    }
+
+    fn take(&mut self, effect: RunEffect) {
+        match &effect {
+            RunEffect::CallModel { turn, .. } => {
+                let replied = self.events.iter().any(
+                    |Recorded { event, .. }| matches!(event, RunEvent::ModelReplied { turn: of, .. } if of == turn),
+                );
+                assert!(!replied, "turn {turn} is asked for again");
+            }
+            RunEffect::Dispatch { call, tool, key_of, .. } => self.may_dispatch(*call, tool, *key_of),
+            RunEffect::Park { call, .. } => assert!(!self.answered.contains(call), "{call}"),
+            RunEffect::Report(Progress::InputRequested(Question { call, .. })) => {
+                assert!(!self.answered.contains(call), "{call}");
+            }
+            RunEffect::Report(Progress::CallEnded { call, .. }) => {
+                assert!(self.answered.insert(*call), "{call} is answered twice");
+                return;
+            }
+            RunEffect::Report(Progress::ContextTrimmed { trim, .. }) => {
+                self.shortened |= !matches!(trim, Trim::Shortened { .. });
+                return;
+            }
+            RunEffect::CancelModel { .. } => return self.due.retain(|due| !is_request(due)),
+            RunEffect::End => {
+                self.ends += 1;
+                return;
+            }
+            RunEffect::StartTimer { timer: RunTimer::Settle, .. } | RunEffect::Summarise { .. } => {}
+            RunEffect::StartTimer { .. } | RunEffect::CancelCall { .. } | RunEffect::Report(_) => return,
+        }
+        self.due.push(effect);
+    }
+
+    /// Whether nothing is done twice by this dispatch.
+    fn may_dispatch(&self, call: CallKey, tool: &Arc<str>, key_of: CallKey) {
+        assert!(!self.answered.contains(&call), "{call} of `{tool}` is asked for again");
+        for (of, lost, key) in self.lost.iter().filter(|(of, ..)| *of == call) {
+            match self.machine.spec.toolbox.get(lost).unwrap().effect {
+                Effect::ReadOnly | Effect::Idempotent => {}
+                Effect::Keyed => assert_eq!((tool, key_of), (lost, *key), "{of}"),
+                Effect::Verifiable | Effect::Once => panic!("{of} may have happened, and is done again"),
+            }
+        }
+    }
+
+    /// The process comes to its end, and after a while another reads the journal.
+    fn crash(&mut self, after: Duration) {
+        let (run, spec) = (self.machine.run(), Arc::clone(&self.machine.spec));
+        let recovered = RunMachine::recover(run, spec, self.events.clone()).unwrap();
+        assert_eq!(recovered, self.machine);
+        self.machine = recovered;
+        self.now = self.now + after;
+        let in_time = self.now < self.machine.deadline();
+        for due in std::mem::take(&mut self.due) {
+            match due {
+                RunEffect::Dispatch { call, tool, key_of, .. } => self.lost.push((call, tool, key_of)),
+                due if is_request(&due) && in_time => self.lost_requests += 1,
+                _ => {}
+            }
+        }
+        self.feed(RunEvent::Interrupted {});
+        assert!(in_time || self.machine.outcome().is_some(), "its time is over");
+    }
+
+    /// Forgets the waits and questions of calls that a run which winds down has answered itself.
+    fn forget_answered(&mut self) {
+        let answered = &self.answered;
+        self.due.retain(|due| match due {
+            RunEffect::Report(Progress::InputRequested(Question { call, .. }))
+            | RunEffect::Park { call, .. } => !answered.contains(call),
+            _ => true,
+        });
+    }
+
+    /// One thing that is under way is answered, or somebody wants the run to stop.
+    fn step(&mut self, (which, how, what): Choice) {
+        self.now = self.now + Duration::from_millis(100);
+        self.forget_answered();
+        if how == 99 {
+            return match what % 2 {
+                0 => self.feed(RunEvent::CancelRequested { by: "a test".into() }),
+                _ => self.feed(RunEvent::TimerFired { timer: RunTimer::WallClock }),
+            };
+        }
+        let is_timer = |due: &RunEffect| matches!(due, RunEffect::StartTimer { .. });
+        let answers = self.due.iter().filter(|due| !is_timer(due)).count();
+        assert!(!self.due.is_empty(), "the run waits for something that nobody does: {:?}", self.machine);
+        let choice = if answers == 0 { 0 } else { which % answers };
+        self.due.sort_by_key(is_timer);
+        let due = self.due.remove(choice);
+        let event = self.answer(due, how, what);
+        self.feed(event);
+    }
+
+    fn answer(&self, due: RunEffect, how: usize, what: usize) -> RunEvent {
+        match due {
+            RunEffect::CallModel { turn, model, .. } => match how {
+                0..=69 => RunEvent::ModelReplied { turn, model, reply: calls(how, what), attempts: 1 },
+                70..=79 => {
+                    let failure = Failure::unavailable("Down.");
+                    RunEvent::ModelFailed { turn, model, failure, attempts: 3 }
+                }
+                80..=83 => {
+                    let failure = Failure::too_large("Too long.");
+                    RunEvent::ModelFailed { turn, model, failure, attempts: 1 }
+                }
+                84..=89 => RunEvent::ModelReplied { turn, model, reply: ModelReply::text(""), attempts: 2 },
+                _ => {
+                    RunEvent::ModelReplied { turn, model, reply: ModelReply::text("{\"q\":1}"), attempts: 1 }
+                }
+            },
+            RunEffect::Summarise { turn, model, .. } => {
+                let reply = ModelReply::text(if how < 50 { "It was found." } else { "" });
+                RunEvent::SummaryReplied { turn, model, reply, attempts: 1 }
+            }
+            RunEffect::Dispatch { call, asked, tool, .. } => {
+                let verdict = match verdict(if how < 90 { what % 8 } else { 0 }) {
+                    Ok(text) => CallVerdict::Succeeded(ToolOutput::text(text)),
+                    Err(failure) => CallVerdict::Failed(failure),
+                };
+                let (by, waited) = ((asked != tool).then_some(tool), Duration::ZERO);
+                let record = CallRecord { verdict, attempts: 2, waited, stopped_by: None, out_for: None, by };
+                RunEvent::CallEnded { call, record }
+            }
+            RunEffect::Park { call, .. } => RunEvent::TimerFired { timer: RunTimer::Unpark(call) },
+            RunEffect::Report(Progress::InputRequested(Question { call, .. })) => {
+                RunEvent::InputGiven { call, text: "so".into() }
+            }
+            RunEffect::StartTimer { timer, .. } => RunEvent::TimerFired { timer },
+            other => panic!("{other:?} is not answered"),
+        }
+    }
+
+    /// Goes on as chance has it, and then well, until the run is over.
+    fn play_out(&mut self, chances: &[Choice], mut each: impl FnMut(&Self)) {
+        let well = [(0, 98, 0)].into_iter().cycle();
+        for choice in chances.iter().copied().chain(well).take(1000) {
+            if self.machine.outcome().is_some() {
+                return self.books();
+            }
+            each(self);
+            self.step(choice);
+        }
+        panic!("the run never ends");
+    }
+
+    /// The books agree with what the run says of itself.
+    fn books(&self) {
+        assert_eq!(self.ends, 1, "exactly one stop reason");
+        let (mut requests, mut attempts, mut asked) = (self.lost_requests, 0, 0);
+        for Recorded { event, .. } in &self.events {
+            match event {
+                RunEvent::ModelReplied { attempts, reply, .. } => {
+                    requests += attempts;
+                    asked += reply.calls.len();
+                }
+                RunEvent::ModelFailed { attempts, .. } | RunEvent::SummaryReplied { attempts, .. } => {
+                    requests += attempts;
+                }
+                RunEvent::CallEnded { record, .. } => attempts += record.attempts,
+                _ => {}
+            }
+        }
+        let totals = self.machine.totals();
+        assert_eq!(totals.model_attempts, requests);
+        assert_eq!(totals.tool_attempts, attempts + u32::try_from(self.lost.len()).unwrap());
+        let messages = self.machine.history().messages().iter();
+        let in_history = messages.map(|message| match message {
+            Message::Assistant { calls, .. } => calls.len(),
+            _ => 0,
+        });
+        let (in_history, tool_calls) =
+            (in_history.sum::<usize>(), usize::try_from(totals.tool_calls).unwrap());
+        assert!(in_history <= tool_calls && tool_calls <= asked);
+        if !self.shortened {
+            assert_eq!(in_history, tool_calls, "every call is in the history, answered");
+        }
+    }
+}
+
+fn is_request(effect: &RunEffect) -> bool {
+    matches!(effect, RunEffect::CallModel { .. } | RunEffect::Summarise { .. })
+}
+
+/// A reply with up to four calls.
+fn calls(how: usize, what: usize) -> ModelReply {
+    let call =
+        |n: usize| (NAMES[(what / 7 + n * 5) % NAMES.len()], ARGUMENTS[(what + n * how) % ARGUMENTS.len()]);
+    asking(&(0..=how % 4).map(call).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_run_goes_on_after_a_crash_at_any_event(
+        chances in prop::collection::vec((0..8usize, 0..100usize, 0..1000usize), 1..40),
+        window in prop::option::of(1500..20_000u64),
+        shaped in any::<bool>(),
+        attended in any::<bool>(),
+    ) {
+        let attendance = if attended { Attendance::Attended } else { Attendance::Unattended };
+        let scene = Scene::changed(RunLimits::default(), PanicPolicy::Observe, |spec| {
+            spec.answer = shaped.then(|| SHAPE.clone());
+            Arc::make_mut(&mut spec.model).context_window = window.map(Tokens);
+        });
+        let mut world = World::start((*scene.machine.spec).clone(), attendance);
+        let mut worlds = Vec::new();
+        world.play_out(&chances, |world| worlds.push(world.clone()));
+        worlds.push(world);
+        for (n, mut world) in worlds.into_iter().enumerate() {
+            if world.machine.outcome().is_some() {
+                let ended = world.machine.clone();
+                world.crash(Duration::from_secs(1));
+                prop_assert_eq!(&world.machine, &ended);
+                prop_assert!(world.due.is_empty(), "an ended run is owed nothing");
+                continue;
+            }
+            match n % 4 {
+                0 => world.crash(Duration::ZERO),
+                1 => (0..7).for_each(|_| if world.machine.outcome().is_none() {
+                    world.crash(Duration::from_secs(1));
+                }),
+                2 => {
+                    world.crash(Duration::from_secs(1));
+                    for choice in chances.iter().rev().take(2) {
+                        if world.machine.outcome().is_none() {
+                            world.step(*choice);
+                        }
+                    }
+                    world.crash(Duration::from_secs(1));
+                }
+                _ => world.crash(Duration::from_secs(4000)),
+            }
+            world.play_out(chances.get(n..).unwrap_or_default(), |_| {});
+        }
+    }
+}
