@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dauntless_contract::{
-    AppendError, Attendance, CallKey, CallRecord, CallVerdict, Clock, EffectState, Failure, Fence, Journal,
-    ModelReply, ModelRequest, NewRun, Outcome, Progress, Question, Recorded, Release, RepairedHistory,
-    RequestPurpose, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp, TooLarge, ToolOutput,
-    ToolSpec,
+    AppendError, Attendance, CallKey, CallRecord, CallVerdict, Clock, CreateError, EffectState, Failure,
+    Fence, Journal, ModelReply, ModelRequest, NewRun, Outcome, Progress, Question, Recorded, Release,
+    RepairedHistory, RequestPurpose, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
+    TooLarge, ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec};
@@ -179,7 +179,10 @@ impl Appender {
         let recorded = Recorded { at: now, event: event.clone() };
         if self.head == 0 {
             let created = self.journal.create(NewRun::new(self.fence, recorded)).await;
-            created.map_err(|error| AppendError::Unavailable(error.to_string()))?;
+            created.map_err(|error| match error {
+                CreateError::TooLarge(size) => AppendError::TooLarge(size),
+                error => AppendError::Unavailable(error.to_string()),
+            })?;
             self.head = 1;
             return Ok(());
         }
