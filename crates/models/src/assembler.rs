@@ -191,7 +191,8 @@ impl Assembler {
         }
         let used = self.usage.map_or(0, |usage| usage.completion.0);
         let spent = output_limit.is_some_and(|limit| used >= u64::from(limit));
-        if spent && self.calls.iter().any(OpenCall::is_broken) {
+        // Some providers call a reply whole that they cut. A whole call is left in peace.
+        if spent && (self.calls.is_empty() || self.calls.iter().any(OpenCall::is_broken)) {
             return Finish::Length;
         }
         match said {

@@ -550,6 +550,19 @@ fn fields_to_send_back_are_kept_with_the_message_and_with_each_call() {
 }
 
 #[test]
+fn a_text_that_uses_up_the_limit_is_cut_whatever_the_provider_calls_it() {
+    let reply = |used: u64| {
+        let mut assembler = Assembler::default();
+        assembler.push(packet(&json!({
+            "choices": [{"message": {"content": "The capital of"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 30, "completion_tokens": used},
+        })));
+        assembler.finish(Some(3), HashSet::new()).finish
+    };
+    assert_eq!((reply(2), reply(3)), (Finish::Stop, Finish::Length));
+}
+
+#[test]
 fn usage_and_model_are_taken_from_wherever_they_come() {
     let mut assembler = Assembler::default();
     assembler.push(packet(&json!({"choices": [], "prompt_filter_results": [{}], "model": ""})));
