@@ -35,6 +35,13 @@ struct Sourced {
     tool: Arc<dyn Tool>,
 }
 
+/// A tool as a model is shown it.
+pub(crate) struct Shown<'a> {
+    pub(crate) spec: Arc<ToolSpec>,
+    pub(crate) tool: &'a Arc<dyn Tool>,
+    pub(crate) is_sourced: bool,
+}
+
 impl Agent {
     /// An agent without instructions and tools.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
@@ -184,7 +191,7 @@ impl Agent {
 
     /// The tools that cannot be offered to a model, each with the reason. Empty when all is well.
     pub fn check(&self) -> Vec<Quarantined> {
-        self.toolbox().1
+        self.toolbox(&self.shown()).1
     }
 
     /// Why the shape that it demands of its answers cannot be used; none when all is well.
@@ -196,18 +203,12 @@ impl Agent {
         self.inner.spec.answer.as_ref().map(AnswerShape::compile).transpose()
     }
 
-    /// Whether the tool that is shown under this name comes from a source.
-    pub(crate) fn is_sourced(&self, shown: &str) -> bool {
-        let tools = self.shown().into_iter().zip(&self.inner.tools);
-        tools.into_iter().any(|((spec, _), tool)| tool.source.is_some() && *spec.name == *shown)
-    }
-
-    pub(crate) fn toolbox(&self) -> (Toolbox, Vec<Quarantined>) {
-        toolbox(&self.inner.spec, self.shown().into_iter().map(|(spec, _)| spec).collect())
+    pub(crate) fn toolbox(&self, shown: &[Shown<'_>]) -> (Toolbox, Vec<Quarantined>) {
+        toolbox(&self.inner.spec, shown.iter().map(|shown| Arc::clone(&shown.spec)).collect())
     }
 
     /// The tools under the names that a model is shown.
-    pub(crate) fn shown(&self) -> Vec<(Arc<ToolSpec>, &Arc<dyn Tool>)> {
+    pub(crate) fn shown(&self) -> Vec<Shown<'_>> {
         let tools = &self.inner.tools;
         let of = |tool: &'_ Sourced| (tool.source.clone(), Arc::clone(&tool.tool.spec().name));
         let own: Vec<(Option<Arc<str>>, Arc<str>)> = tools.iter().map(of).collect();
@@ -225,10 +226,11 @@ impl Agent {
                 let near = shown_as(source.as_deref(), fallback);
                 near.or_else(|| shown_as(None, fallback)).unwrap_or_else(|| Arc::clone(fallback))
             });
-            if spec.name == *name && spec.fallback == fallback {
-                return (Arc::clone(spec), tool);
-            }
-            (Arc::new(ToolSpec { name: Arc::clone(name), fallback, ..(**spec).clone() }), tool)
+            let spec = match spec.name == *name && spec.fallback == fallback {
+                true => Arc::clone(spec),
+                false => Arc::new(ToolSpec { name: Arc::clone(name), fallback, ..(**spec).clone() }),
+            };
+            Shown { spec, tool, is_sourced: source.is_some() }
         });
         named.collect()
     }

@@ -18,7 +18,7 @@ use ractor::Actor;
 use tokio::sync::{Mutex, oneshot};
 use tracing::Span;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Shown};
 use crate::builder::RuntimeBuilder;
 use crate::by_hand::{self, CallByHand};
 use crate::error::{BuildError, SubmitError};
@@ -288,9 +288,11 @@ impl Runtime {
             return Ok(crew);
         }
         self.forget_lost(&mut dependencies);
-        let (toolbox, problems) = agent.toolbox();
-        let (outside, problems): (Vec<_>, Vec<_>) =
-            problems.into_iter().partition(|problem| agent.is_sourced(&problem.name));
+        let shown = agent.shown();
+        let (toolbox, problems) = agent.toolbox(&shown);
+        let (outside, problems): (Vec<_>, Vec<_>) = problems.into_iter().partition(|problem| {
+            shown.iter().any(|shown| shown.is_sourced && shown.spec.name == problem.name)
+        });
         if !problems.is_empty() {
             return Err(BuildError::Agent { agent: Arc::clone(agent.name()), problems });
         }
@@ -304,14 +306,14 @@ impl Runtime {
         let model = agent.own_model().or(settings.model.as_ref());
         let model = model.ok_or_else(|| BuildError::NoModel { agent: Arc::clone(agent.name()) })?;
         let mut tools = HashMap::new();
-        for (shown, tool) in agent.shown() {
+        for Shown { spec, tool, .. } in shown {
             // Of two with one name, the one that the toolbox kept; and of two equal ones, the first.
-            let is_kept = toolbox.get(&shown.name).is_some_and(|kept| *kept == shown);
-            if !is_kept || tools.contains_key(&shown.name) {
+            let is_kept = toolbox.get(&spec.name).is_some_and(|kept| *kept == spec);
+            if !is_kept || tools.contains_key(&spec.name) {
                 continue;
             }
             let handle = self.tool(tool, &mut dependencies).await?;
-            tools.insert(Arc::clone(&shown.name), handle);
+            tools.insert(Arc::clone(&spec.name), handle);
         }
         let mut models = vec![self.model(model, &mut dependencies).await?];
         let mut fallbacks = Vec::new();
