@@ -108,14 +108,25 @@ impl RunMachine {
         slots: &mut Slots,
         effects: &mut Vec<RunEffect>,
     ) {
-        let (tool, arguments) = (Arc::clone(&call.name), call.arguments.clone());
-        let (asked, deadline, repeats) = (Arc::clone(&tool), self.deadline(), running.repeats);
+        let builtin = Builtin::of(&self.spec.agent, &call.name);
         let call = slots.push(call, fingerprint, SlotState::Running(running));
-        if let Some(Builtin::AskUser) = Builtin::of(&self.spec.agent, &tool) {
-            return self.ask_user(now, call, slots, effects);
+        match builtin {
+            Some(Builtin::AskUser) => self.ask_user(now, call, slots, effects),
+            None => effects.extend(self.dispatched(slots, call)),
         }
-        let key_of = repeats.unwrap_or(call);
-        effects.push(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline });
+    }
+
+    /// What sends a running call to the tool that works on it, each time in the same way. None if
+    /// it does not run.
+    pub(super) fn dispatched(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
+        let slot = slots.slot(call)?;
+        let SlotState::Running(running) = &slot.state else { return None };
+        let (asked, tool) = (Arc::clone(&slot.call.name), Arc::clone(&running.by.name));
+        let (arguments, key_of) = match &running.elsewhere {
+            Some(elsewhere) if tool != asked => (elsewhere.arguments.clone(), call),
+            Some(_) | None => (slot.call.arguments.clone(), running.repeats.unwrap_or(call)),
+        };
+        Some(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline: self.deadline() })
     }
 
     /// Whether a call may run, as the calls before it and the limits have it.

@@ -57,16 +57,9 @@ impl RunMachine {
         if self.held.knows(&fingerprint) {
             return false;
         }
-        effects.push(RunEffect::Dispatch {
-            call: key,
-            asked: Arc::clone(&slot.call.name),
-            tool: call.name,
-            arguments: call.arguments.clone(),
-            key_of: key,
-            deadline: self.deadline(),
-        });
         self.totals.tool_attempts += record.attempts;
         slots.hand_over(key, (spec, Elsewhere { fingerprint, arguments: call.arguments }), record);
+        effects.extend(self.dispatched(slots, key));
         true
     }
 }

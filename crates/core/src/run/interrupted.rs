@@ -14,7 +14,7 @@ use dauntless_contract::{
 };
 
 use super::asking::Summarising;
-use super::slots::{Running, Slot, SlotState, Slots};
+use super::slots::{Running, SlotState, Slots};
 use super::{Phase, Purpose, RunEffect, RunMachine};
 
 /// How often a request or a call is begun again; as often as a run is claimed without progress.
@@ -121,20 +121,9 @@ impl RunMachine {
             let record = lost(running, deadly(running), StoppedBy::MaxAttempts);
             return self.take_end(now, slots, call, record, effects);
         }
-        effects.push(self.dispatched(call, slot, running));
+        effects.extend(self.dispatched(slots, call));
         self.totals.tool_attempts += 1;
         slots.interrupt(call);
-    }
-
-    /// The dispatch of a running call, as it was made before.
-    fn dispatched(&self, call: CallKey, slot: &Slot, running: &Running) -> RunEffect {
-        let asked = Arc::clone(&slot.call.name);
-        let tool = Arc::clone(&running.by.name);
-        let (arguments, key_of) = match &running.elsewhere {
-            Some(elsewhere) if tool != asked => (elsewhere.arguments.clone(), call),
-            Some(_) | None => (slot.call.arguments.clone(), running.repeats.unwrap_or(call)),
-        };
-        RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline: self.deadline() }
     }
 
     /// Answers a call of a run that winds down: nothing is begun again for its sake.

@@ -70,17 +70,10 @@ impl RunMachine {
         call: CallKey,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        let Some((asked, key_of, parked)) = slots.unpark(now, call) else { return Phase::Calling(slots) };
-        let tool = Arc::clone(&asked.name);
-        effects.push(RunEffect::Report(Progress::CallUnparked { call, tool: Arc::clone(&tool), parked }));
-        effects.push(RunEffect::Dispatch {
-            call,
-            asked: Arc::clone(&tool),
-            tool,
-            arguments: asked.arguments.clone(),
-            key_of,
-            deadline: self.deadline(),
-        });
+        if let Some((tool, parked)) = slots.unpark(now, call) {
+            effects.push(RunEffect::Report(Progress::CallUnparked { call, tool, parked }));
+            effects.extend(self.dispatched(&slots, call));
+        }
         Phase::Calling(slots)
     }
 

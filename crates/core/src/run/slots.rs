@@ -246,15 +246,14 @@ impl Slots {
         }
     }
 
-    /// Lets a parked call go on. Answers it, the call whose key it has, and how long it was parked.
-    pub(super) fn unpark(&mut self, now: Timestamp, key: CallKey) -> Option<(&ToolCall, CallKey, Duration)> {
+    /// Lets a parked call go on. Answers its tool and how long it was parked.
+    pub(super) fn unpark(&mut self, now: Timestamp, key: CallKey) -> Option<(Arc<str>, Duration)> {
         let slot = self.slot_mut(key)?;
         let SlotState::Parked(running, wait) = &slot.state else { return None };
         let parked = now.since(wait.since);
         let running = Running { waited: running.waited + parked, ..running.clone() };
-        let key_of = running.repeats.unwrap_or(key);
         slot.state = SlotState::Running(running);
-        Some((&slot.call, key_of, parked))
+        Some((Arc::clone(&slot.call.name), parked))
     }
 
     /// A call that is parked.
