@@ -12,7 +12,7 @@
 use std::sync::OnceLock;
 
 use dauntless_contract::{
-    AppendError, BlobHash, CallRecord, CreateError, EventProblem, JournalError, Recorded, RunEvent,
+    AppendError, BlobHash, CallRecord, CreateError, EventProblem, JournalError, NewRun, Recorded, RunEvent,
     Timestamp, TooLarge,
 };
 use serde::de::{Deserialize, Deserializer, Visitor};
@@ -85,14 +85,20 @@ pub(crate) fn encode_batch(events: &[Recorded]) -> Result<Vec<StoredEvent>, Appe
     Ok(stored)
 }
 
-/// Makes the first event of a run ready to be stored.
-pub(crate) fn encode_first(first: &Recorded) -> Result<StoredEvent, CreateError> {
-    match encode_batch(std::slice::from_ref(first)) {
+/// Checks a new run, and makes its first event ready to be stored.
+///
+/// # Errors
+/// [`CreateError::TooLarge`] and [`CreateError::Invalid`], before anything is written.
+pub(crate) fn encode_new(run: &NewRun) -> Result<StoredEvent, CreateError> {
+    let first = match encode_batch(std::slice::from_ref(&run.first)) {
         Ok(stored) => stored.into_iter().next().ok_or_else(|| CreateError::Fatal("no event".into())),
         Err(AppendError::TooLarge(error)) => Err(error.into()),
         Err(AppendError::Invalid { problem, .. }) => Err(CreateError::Invalid(problem)),
         Err(other) => Err(CreateError::Fatal(other.to_string())),
-    }
+    }?;
+    let config_bytes = run.config.as_ref().map_or(0, |config| config.len());
+    bounded("a configuration", config_bytes, BLOB_BYTES_MAX, "bytes")?;
+    Ok(first)
 }
 
 /// Reads a stored event.

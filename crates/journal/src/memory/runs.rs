@@ -14,7 +14,7 @@ use dauntless_contract::{
 
 use super::state::{Run, Taken};
 use crate::CLAIMS_MAX;
-use crate::stored::{BLOB_BYTES_MAX, NOTE_BYTES_MAX, bounded, encode_batch, encode_first};
+use crate::stored::{BLOB_BYTES_MAX, NOTE_BYTES_MAX, bounded, encode_batch, encode_new};
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -124,10 +124,7 @@ impl Inner {
     }
 
     pub(super) fn create(&mut self, new: NewRun, worker: Option<u64>) -> Result<(), CreateError> {
-        encode_first(&new.first)?;
-        if let Some(config) = &new.config {
-            bounded("a configuration", config.len(), BLOB_BYTES_MAX, "bytes")?;
-        }
+        encode_new(&new)?;
         let NewRun { fence, first, client_key, parent, code_version, config } = new;
         let named = |run: &Run| client_key.is_some() && run.client_key == client_key;
         let known = self.runs.contains_key(&fence.run).then_some(fence.run);

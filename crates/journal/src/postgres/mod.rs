@@ -27,7 +27,7 @@ use link::{Connector, Link};
 use writer::Append;
 
 use crate::Trouble;
-use crate::stored::{BLOB_BYTES_MAX, NOTE_BYTES_MAX, bounded, encode_batch, encode_first, encode_record};
+use crate::stored::{BLOB_BYTES_MAX, NOTE_BYTES_MAX, bounded, encode_batch, encode_new, encode_record};
 
 /// Where the database is.
 #[derive(Clone)]
@@ -164,9 +164,7 @@ impl Drop for Postgres {
 impl Journal for Postgres {
     fn create(&self, run: NewRun) -> BoxFuture<'_, Result<(), CreateError>> {
         Box::pin(async move {
-            let first = encode_first(&run.first)?;
-            let config_bytes = run.config.as_ref().map_or(0, |config| config.len());
-            bounded("a configuration", config_bytes, BLOB_BYTES_MAX, "bytes")?;
+            let first = encode_new(&run)?;
             let worker = self.worker().map(|worker| worker.incarnation);
             runs::create(&self.work, &run, &first, worker).await
         })

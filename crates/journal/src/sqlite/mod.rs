@@ -30,7 +30,7 @@ use runs::Owner;
 
 use crate::Trouble;
 use crate::stored::{
-    BLOB_BYTES_MAX, NOTE_BYTES_MAX, StoredEvent, bounded, encode_batch, encode_first, encode_record,
+    BLOB_BYTES_MAX, NOTE_BYTES_MAX, StoredEvent, bounded, encode_batch, encode_new, encode_record,
 };
 
 /// Threads that read, so that one long page does not hold up the next.
@@ -130,9 +130,8 @@ fn bytes_of(events: &[StoredEvent]) -> usize {
 impl Journal for Sqlite {
     fn create(&self, run: NewRun) -> BoxFuture<'_, Result<(), CreateError>> {
         Box::pin(async move {
-            let first = encode_first(&run.first)?;
+            let first = encode_new(&run)?;
             let config_bytes = run.config.as_ref().map_or(0, |config| config.len());
-            bounded("a configuration", config_bytes, BLOB_BYTES_MAX, "bytes")?;
             let (owner, bytes) = (self.owner(), first.body.len() + config_bytes);
             self.write(bytes, move |db| runs::create(db, &run, &first, owner.as_ref())).await?;
             self.woken.notify_one();
