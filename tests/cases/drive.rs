@@ -1,14 +1,12 @@
 //! Runs a case: the real runtime and the real client, against the strict provider over a socket.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use dauntless::prelude::*;
 use dauntless::{
-    Api, AppendError, Attendance, BoxFuture, CreateError, Fence, History, Journal, Memory, NewRun, Profile,
-    Quarantined, ReadError, Recorded, Release, ResiliencePolicy, RunId, Secret, Seq, StructuredCalls,
-    Submission, Tokens,
+    Api, Attendance, History, Journal, Memory, Profile, Quarantined, Recorded, ResiliencePolicy, Secret,
+    StructuredCalls, Submission, Tokens,
 };
 use dauntless_testkit::leak::LeakBounds;
 use dauntless_testkit::{Canary, LeakCheck, StrictProvider};
@@ -41,37 +39,13 @@ pub(crate) struct RunEvidence {
     pub(crate) elapsed: Duration,
 }
 
-/// A journal that can still be read when the runtime is gone.
-#[derive(Clone)]
-struct Kept(Arc<Memory>);
-
-impl Journal for Kept {
-    fn create(&self, run: NewRun) -> BoxFuture<'_, Result<(), CreateError>> {
-        self.0.create(run)
-    }
-    fn append<'a>(
-        &'a self,
-        fence: &'a Fence,
-        expected: Seq,
-        events: Vec<Recorded>,
-    ) -> BoxFuture<'a, Result<Seq, AppendError>> {
-        self.0.append(fence, expected, events)
-    }
-    fn read(&self, run: RunId, after: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Recorded>, ReadError>> {
-        self.0.read(run, after, limit)
-    }
-    fn release<'a>(&'a self, fence: &'a Fence, next: Release) -> BoxFuture<'a, Result<(), AppendError>> {
-        self.0.release(fence, next)
-    }
-}
-
 pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
     let (script, unforeseen) = script(case, mode);
     let provider = StrictProvider::start(script).unwrap();
     let (canary, recording, workshop) = (Canary::default(), Recording::default(), Workshop::open());
     let _listening = recording.start();
     let before = LeakCheck::snapshot().unwrap();
-    let journal = Kept(Arc::new(Memory::new(100)));
+    let journal = Memory::new(100);
     let (agent, quarantined) = agent(case, &workshop);
     let secrets = case.secrets.iter().filter(|secret| secret.configured);
     let model = model(case, mode, &provider, &canary);
@@ -82,7 +56,7 @@ pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
     let nobody = case.runs.iter().all(|run| run.user.is_empty());
     let runtime = builder
         .attendance(if nobody { Attendance::Unattended } else { Attendance::Attended })
-        .journal(journal.clone())
+        .journal(journal.handle())
         .secrets(secrets.map(|secret| secret.value.clone()))
         .seed(7)
         .agent(&agent)

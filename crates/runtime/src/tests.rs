@@ -190,9 +190,9 @@ async fn a_tool_from_outside_that_cannot_be_offered_is_left_out_and_the_others_w
 
 #[tokio::test(start_paused = true)]
 async fn dur_21_a_result_that_the_journal_does_not_take_is_a_failure_of_its_call() {
-    let journal = Arc::new(Memory::default());
+    let journal = Memory::default();
     let model = calls_then_done(&["export"]);
-    let runtime = Runtime::builder().model(model).journal(Shared(Arc::clone(&journal)));
+    let runtime = Runtime::builder().model(model).journal(journal.handle());
     let runtime = runtime.build().await.unwrap();
     let export = FaultyTool::builder("export").attempts([Behaviour::ok("x".repeat(5_000_000))]);
     let (outcome, events) = run_accounted(&runtime, &Agent::new("a").tool(export)).await;
@@ -384,12 +384,12 @@ async fn a_secret_leaves_by_no_exit() {
         Behaviour::Fail(Failure::unavailable(leak.clone()).source(leak.clone())),
         Behaviour::ok(leak.clone()),
     ]);
-    let journal = Arc::new(Memory::default());
+    let journal = Memory::default();
     let model = Scripted::new([Turn::new().call("find", json!({})), Turn::new().text("{{last}}")]);
     let runtime = Runtime::builder()
         .model(model)
         .secrets([canary.key().to_owned()])
-        .journal(Shared(Arc::clone(&journal)))
+        .journal(journal.handle())
         .build()
         .await
         .unwrap();
@@ -405,35 +405,12 @@ async fn a_secret_leaves_by_no_exit() {
     canary.assert_kept(&exits);
 }
 
-/// Lets a test keep the journal it hands over.
-struct Shared(Arc<Memory>);
-
-impl Journal for Shared {
-    fn create(&self, run: NewRun) -> BoxFuture<'_, Result<(), CreateError>> {
-        self.0.create(run)
-    }
-    fn append<'a>(
-        &'a self,
-        fence: &'a Fence,
-        expected: Seq,
-        events: Vec<Recorded>,
-    ) -> BoxFuture<'a, Result<Seq, AppendError>> {
-        self.0.append(fence, expected, events)
-    }
-    fn read(&self, run: RunId, after: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Recorded>, ReadError>> {
-        self.0.read(run, after, limit)
-    }
-    fn release<'a>(&'a self, fence: &'a Fence, next: Release) -> BoxFuture<'a, Result<(), AppendError>> {
-        self.0.release(fence, next)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_journal_holds_every_fact_and_balances() {
-    let journal = Arc::new(Memory::default());
+    let journal = Memory::default();
     let runtime = Runtime::builder()
         .model(calls_then_done(&["find", "find"]))
-        .journal(Shared(Arc::clone(&journal)))
+        .journal(journal.handle())
         .build()
         .await
         .unwrap();

@@ -72,10 +72,10 @@ async fn an_optional_tool_is_not_shown_while_its_breaker_is_open() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_is_down_hands_its_calls_to_its_fallback() {
-    let journal = Arc::new(Memory::default());
+    let journal = Memory::default();
     let runtime = Runtime::builder()
         .model(calls_then_done(&["price"]))
-        .journal(Shared(Arc::clone(&journal)))
+        .journal(journal.handle())
         .build()
         .await
         .unwrap();

@@ -376,10 +376,10 @@ async fn rt_19_a_fan_out_gives_one_result_each_in_order_and_stores_them_as_they_
             _ => Behaviour::Hang,
         });
     let calls = (0..100).fold(Turn::new(), |turn, n| turn.call("find", json!({ "n": n })));
-    let journal = Arc::new(Memory::default());
+    let journal = Memory::default();
     let runtime = Runtime::builder()
         .model(Scripted::new([calls, Turn::new().text("done")]))
-        .journal(Shared(Arc::clone(&journal)))
+        .journal(journal.handle())
         .build()
         .await
         .unwrap();
