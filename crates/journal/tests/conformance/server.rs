@@ -243,7 +243,8 @@ fn make_certificates(dir: &Path) {
         "req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=server",
         "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out server.pem -extfile names",
     ] {
-        let made = Command::new("openssl").args(line.split(' ')).current_dir(dir).output().unwrap();
+        let made = Command::new("openssl").args(line.split(' ')).current_dir(dir).output();
+        let made = made.expect("openssl is needed: apt-get install openssl");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 }
