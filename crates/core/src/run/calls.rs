@@ -7,7 +7,6 @@ use dauntless_contract::{
     PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
-use super::builtin::Builtin;
 use super::held::Repetition;
 use super::nudge::Dud;
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
@@ -97,36 +96,6 @@ impl RunMachine {
         self.guard.failed(&fingerprint, refusal.code);
         self.refuse(call, fingerprint, &refusal, slots, effects);
         stuck
-    }
-
-    fn dispatch(
-        &mut self,
-        now: Timestamp,
-        call: ToolCall,
-        fingerprint: Fingerprint,
-        running: Running,
-        slots: &mut Slots,
-        effects: &mut Vec<RunEffect>,
-    ) {
-        let builtin = Builtin::of(&self.spec.agent, &call.name);
-        let call = slots.push(call, fingerprint, SlotState::Running(running));
-        match builtin {
-            Some(Builtin::AskUser) => self.ask_user(now, call, slots, effects),
-            None => effects.extend(self.dispatched(slots, call)),
-        }
-    }
-
-    /// What sends a running call to the tool that works on it, each time in the same way. None if
-    /// it does not run.
-    pub(super) fn dispatched(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
-        let slot = slots.slot(call)?;
-        let SlotState::Running(running) = &slot.state else { return None };
-        let (asked, tool) = (Arc::clone(&slot.call.name), Arc::clone(&running.by.name));
-        let (arguments, key_of) = match &running.elsewhere {
-            Some(elsewhere) if tool != asked => (elsewhere.arguments.clone(), call),
-            Some(_) | None => (slot.call.arguments.clone(), running.repeats.unwrap_or(call)),
-        };
-        Some(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline: self.deadline() })
     }
 
     /// Whether a call may run, as the calls before it and the limits have it.

@@ -15,6 +15,7 @@ mod ask_user;
 mod asking;
 mod builtin;
 mod calls;
+mod dispatch;
 mod ending;
 mod fallback;
 mod held;

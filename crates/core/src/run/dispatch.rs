@@ -1,0 +1,45 @@
+//! How a call gets to what works on it: the tool, a fallback, the run itself; for the first time, after
+//! a wait, or again after the process ended. There is one way, so that the key and the arguments are
+//! the same each time.
+
+use std::sync::Arc;
+
+use dauntless_contract::{CallKey, Timestamp, ToolCall};
+
+use super::builtin::Builtin;
+use super::slots::{Running, SlotState, Slots};
+use super::{RunEffect, RunMachine};
+use crate::toolbox::Fingerprint;
+
+impl RunMachine {
+    /// Opens a call that may run, and sends it on its way.
+    pub(super) fn dispatch(
+        &mut self,
+        now: Timestamp,
+        call: ToolCall,
+        fingerprint: Fingerprint,
+        running: Running,
+        slots: &mut Slots,
+        effects: &mut Vec<RunEffect>,
+    ) {
+        let builtin = Builtin::of(&self.spec.agent, &call.name);
+        let call = slots.push(call, fingerprint, SlotState::Running(running));
+        match builtin {
+            Some(Builtin::AskUser) => self.ask_user(now, call, slots, effects),
+            None => effects.extend(self.dispatched(slots, call)),
+        }
+    }
+
+    /// What sends a running call to the tool that works on it, each time in the same way. None if
+    /// it does not run.
+    pub(super) fn dispatched(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
+        let slot = slots.slot(call)?;
+        let SlotState::Running(running) = &slot.state else { return None };
+        let (asked, tool) = (Arc::clone(&slot.call.name), Arc::clone(&running.by.name));
+        let (arguments, key_of) = match &running.elsewhere {
+            Some(elsewhere) if tool != asked => (elsewhere.arguments.clone(), call),
+            Some(_) | None => (slot.call.arguments.clone(), running.repeats.unwrap_or(call)),
+        };
+        Some(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline: self.deadline() })
+    }
+}
