@@ -15,6 +15,7 @@ mod id;
 mod input;
 mod journal;
 mod json;
+mod letter;
 mod limits;
 mod model;
 mod outcome;
@@ -38,6 +39,7 @@ pub use journal::{
     TooLarge,
 };
 pub use json::{Json, NotJson};
+pub use letter::LetterContent;
 pub use limits::{LimitKind, RunLimits};
 pub use model::{
     AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall,
