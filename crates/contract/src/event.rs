@@ -106,6 +106,13 @@ pub enum RunEvent {
         /// Who.
         by: Arc<str>,
     },
+    /// A letter to the run led to nothing.
+    LetterSetAside {
+        /// The sender's name for it.
+        letter: Arc<str>,
+        /// Why.
+        why: Arc<str>,
+    },
     /// The process that drove the run came to its end, and another drives it on. Whatever was under
     /// way is lost: requests of models, attempts of tools, timers.
     Interrupted {},

@@ -88,6 +88,7 @@ impl CallAccounting {
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
+                | RunEvent::LetterSetAside { .. }
                 | RunEvent::Interrupted {} => {}
             }
         }

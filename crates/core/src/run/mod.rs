@@ -332,6 +332,7 @@ impl RunMachine {
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::CallEnded { .. }
                 | RunEvent::InputGiven { .. }
+                | RunEvent::LetterSetAside { .. }
                 | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
             ) => phase,
         };
