@@ -88,7 +88,8 @@ impl CallAccounting {
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
-                | RunEvent::Interrupted {} => {}
+                | RunEvent::Interrupted {}
+                | RunEvent::Suspended { .. } => {}
             }
         }
         books
