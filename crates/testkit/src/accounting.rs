@@ -89,7 +89,8 @@ impl CallAccounting {
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
                 | RunEvent::LetterSetAside { .. }
-                | RunEvent::Interrupted {} => {}
+                | RunEvent::Interrupted {}
+                | RunEvent::Suspended { .. } => {}
             }
         }
         books
