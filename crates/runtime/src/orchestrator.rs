@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dauntless_contract::{
     AppendError, Attendance, CallKey, CallRecord, CallVerdict, Clock, CreateError, EffectState, Failure,
     Fence, Journal, ModelReply, ModelRequest, NewRun, Outcome, Progress, Question, Recorded, Release,
     RepairedHistory, RequestPurpose, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
-    TooLarge, ToolOutput, ToolSpec,
+    TooLarge, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
-use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec};
+use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec, Verification};
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -20,7 +21,7 @@ use crate::answerer::AnswerError;
 use crate::clock::sleep_until;
 use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, JobTicket};
-use crate::ports::{ModelPort, ToolPort};
+use crate::ports::{ModelPort, ToolPort, ToolReply, Wanted};
 use crate::submission::Submission;
 use crate::telemetry;
 use crate::watch::Watch;
@@ -95,7 +96,8 @@ pub(crate) struct RunArgs {
 pub(crate) enum RunMsg {
     Start,
     ModelEnded { asked: ModelAsked, end: CallEnd<ModelReply> },
-    CallEnded { asked: CallAsked, end: CallEnd<ToolOutput> },
+    CallEnded { asked: CallAsked, end: CallEnd<ToolReply> },
+    AttemptFailed { asked: CallAsked, attempt: u32, failure: Failure, wait: Duration },
     Timer(RunTimer),
     Cancel { by: Arc<str> },
     Questions { reply: oneshot::Sender<Vec<Question>> },
@@ -127,6 +129,15 @@ pub(crate) struct ModelAsked {
 pub(crate) struct CallAsked {
     call: CallKey,
     by: Option<Arc<str>>,
+    wanted: Wanted,
+    notes: Notes,
+}
+
+/// Whether a failed attempt is worth a note before the call ends. It is only where a journal keeps it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notes {
+    Kept,
+    Dropped,
 }
 
 impl Caller<CallEnd<ModelReply>> for Asker<ModelAsked> {
@@ -139,9 +150,16 @@ impl Caller<CallEnd<ModelReply>> for Asker<ModelAsked> {
     }
 }
 
-impl Caller<CallEnd<ToolOutput>> for Asker<CallAsked> {
-    fn take(self: Box<Self>, end: CallEnd<ToolOutput>) {
+impl Caller<CallEnd<ToolReply>> for Asker<CallAsked> {
+    fn take(self: Box<Self>, end: CallEnd<ToolReply>) {
         let _ = self.me.send_message(RunMsg::CallEnded { asked: self.asked, end });
+    }
+
+    fn will_retry(&self, attempt: u32, failure: &Failure, wait: Duration) {
+        if (self.asked.wanted, self.asked.notes) == (Wanted::Call, Notes::Kept) {
+            let (asked, failure) = (self.asked.clone(), failure.clone());
+            let _ = self.me.send_message(RunMsg::AttemptFailed { asked, attempt, failure, wait });
+        }
     }
 
     fn is_gone(&self) -> bool {
@@ -307,15 +325,12 @@ impl RunShell {
                     }
                 }
             }
-            RunMsg::CallEnded { asked: CallAsked { call, by }, end } => {
-                self.calls.remove(&call);
-                let CallEnd { result, attempts, waited, stopped_by, out_for } = end;
-                let verdict = match result {
-                    Ok(output) => CallVerdict::Succeeded(output),
-                    Err(failure) => CallVerdict::Failed(failure),
-                };
-                let record = CallRecord { verdict, attempts, waited, stopped_by, out_for, by };
-                RunEvent::CallEnded { call, record }
+            RunMsg::CallEnded { asked, end } => {
+                self.calls.remove(&asked.call);
+                asked.ended(end)
+            }
+            RunMsg::AttemptFailed { asked: CallAsked { call, by, .. }, attempt, failure, wait } => {
+                RunEvent::AttemptFailed { call, by, attempt, failure, wait }
             }
             RunMsg::Timer(timer) => RunEvent::TimerFired { timer },
             RunMsg::Cancel { by } => RunEvent::CancelRequested { by },
@@ -360,9 +375,14 @@ impl RunShell {
             RunEffect::Summarise { turn, model, history, deadline } => {
                 self.call_model(now, turn, model, ModelRequest::summary(history), deadline);
             }
-            RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline } => {
+            RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline, attempts_made } => {
                 let by = (asked != tool).then(|| Arc::clone(&tool));
-                self.dispatch(now, CallAsked { call, by }, &tool, (arguments, key_of), deadline);
+                let asked = self.asked(call, by, Wanted::Call);
+                self.dispatch(now, asked, &tool, (arguments, key_of), deadline, attempts_made);
+            }
+            RunEffect::Verify(Verification { call, tool, arguments, key_of, deadline }) => {
+                let asked = self.asked(call, None, Wanted::Verdict);
+                self.dispatch(now, asked, &tool, (arguments, key_of), deadline, 0);
             }
             RunEffect::CancelCall { call, reach } => {
                 if let Some((tool, ticket)) = self.calls.get(&call) {

@@ -14,7 +14,8 @@ use dauntless_contract::{
 };
 
 use super::asking::Summarising;
-use super::slots::{Running, SlotState, Slots};
+use super::attempts::exhausted;
+use super::slots::{Running, Slot, SlotState, Slots};
 use super::{Phase, Purpose, RunEffect, RunMachine};
 
 /// How often a request or a call is begun again; as often as a run is claimed without progress.
@@ -113,21 +114,43 @@ impl RunMachine {
             }
             SlotState::Running(running) => running,
         };
-        if !running.by.effect.repeatable() {
-            let record = lost(running, unknown(running), StoppedBy::Effect);
-            return self.take_end(now, slots, call, record, effects);
+        let (effect, ends) = (running.by.effect, running.interruptions >= INTERRUPTIONS_MAX);
+        self.totals.tool_attempts += slots.interrupt(call);
+        let Some(Slot { state: SlotState::Running(running), .. }) = slots.slot(call) else { return };
+        match effect {
+            Effect::ReadOnly | Effect::Idempotent | Effect::Keyed if ends => {
+                let record = lost(running, deadly(running), StoppedBy::MaxAttempts);
+                self.take_end(now, slots, call, record, effects);
+            }
+            Effect::ReadOnly | Effect::Idempotent | Effect::Keyed => {
+                self.make_again(now, slots, call, effects);
+            }
+            Effect::Verifiable if !ends => self.verify(slots, call, effects),
+            Effect::Verifiable | Effect::Once => {
+                let record = lost(running, unknown(running), StoppedBy::Effect);
+                self.take_end(now, slots, call, record, effects);
+            }
         }
-        if running.interruptions >= INTERRUPTIONS_MAX {
-            let record = lost(running, deadly(running), StoppedBy::MaxAttempts);
-            return self.take_end(now, slots, call, record, effects);
+    }
+
+    /// Sends an interrupted call to its tool again, if an attempt is left for it.
+    pub(super) fn make_again(
+        &mut self,
+        now: Timestamp,
+        slots: &mut Slots,
+        call: CallKey,
+        effects: &mut Vec<RunEffect>,
+    ) {
+        let Some(Slot { state: SlotState::Running(running), .. }) = slots.slot(call) else { return };
+        match exhausted(running) {
+            Some(record) => self.end_call(now, slots, call, record, effects),
+            None => effects.extend(self.dispatched(slots, call)),
         }
-        effects.extend(self.dispatched(slots, call));
-        self.totals.tool_attempts += 1;
-        slots.interrupt(call);
     }
 
     /// Answers a call of a run that winds down: nothing is begun again for its sake.
     fn give_up(&mut self, now: Timestamp, slots: &mut Slots, call: CallKey, effects: &mut Vec<RunEffect>) {
+        self.totals.tool_attempts += slots.interrupt(call);
         let Some(SlotState::Running(running)) = slots.slot(call).map(|slot| &slot.state) else { return };
         let failure = match running.by.effect {
             Effect::ReadOnly | Effect::Idempotent => {
@@ -140,11 +163,11 @@ impl RunMachine {
     }
 }
 
-/// The end of a call whose last attempt was lost. The attempt is counted: it may have been made.
-fn lost(running: &Running, failure: Failure, why: StoppedBy) -> CallRecord {
+/// The end of a call whose last attempt was lost, and is counted: it may have been made.
+pub(super) fn lost(running: &Running, failure: Failure, why: StoppedBy) -> CallRecord {
     CallRecord {
         verdict: CallVerdict::Failed(failure),
-        attempts: 1,
+        attempts: 0,
         waited: Duration::ZERO,
         stopped_by: Some(why),
         out_for: None,
@@ -152,7 +175,7 @@ fn lost(running: &Running, failure: Failure, why: StoppedBy) -> CallRecord {
     }
 }
 
-fn unknown(running: &Running) -> Failure {
+pub(super) fn unknown(running: &Running) -> Failure {
     Failure::outcome_unknown(format!(
         "This call of `{}` was interrupted: the process that ran it came to its end before the answer was there. \
          The call may or may not have happened.",
@@ -164,7 +187,6 @@ fn unknown(running: &Running) -> Failure {
 fn deadly(running: &Running) -> Failure {
     Failure::crashed(format!(
         "The process that ran this call came to its end {} times while `{}` worked on it, so it is not begun again.",
-        running.interruptions + 1,
-        running.by.name
+        running.interruptions, running.by.name
     ))
 }

@@ -106,7 +106,10 @@ impl RunMachine {
         match (&self.phase, event) {
             (
                 _,
-                RunEvent::TimerFired { .. } | RunEvent::CancelRequested { .. } | RunEvent::Interrupted {},
+                RunEvent::TimerFired { .. }
+                | RunEvent::CancelRequested { .. }
+                | RunEvent::OutcomeResolved { .. }
+                | RunEvent::Interrupted {},
             ) => true,
             (phase, RunEvent::RunStarted { .. }) => *phase == Phase::Created,
             (
@@ -122,6 +125,13 @@ impl RunMachine {
                 Phase::Calling(slots) | Phase::Settling { slots, .. },
                 RunEvent::CallEnded { call, record: CallRecord { by, .. } },
             ) => slots.running_call(*call, by.as_ref()).is_some(),
+            (
+                Phase::Calling(slots) | Phase::Settling { slots, .. },
+                RunEvent::AttemptFailed { call, by, .. },
+            ) => slots.running_call(*call, by.as_ref()).is_some(),
+            (Phase::Calling(slots) | Phase::Settling { slots, .. }, RunEvent::CallVerified { call, .. }) => {
+                slots.is_verifying(*call)
+            }
             (Phase::Calling(_), RunEvent::InputGiven { call, .. }) => {
                 self.questions().iter().any(|question| question.call == *call)
             }
