@@ -91,7 +91,8 @@ impl CallAccounting {
                 | RunEvent::OutcomeResolved { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
-                | RunEvent::Interrupted {} => {}
+                | RunEvent::Interrupted {}
+                | RunEvent::Suspended { .. } => {}
             }
         }
         books

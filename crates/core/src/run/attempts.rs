@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dauntless_contract::{CallKey, CallRecord, CallVerdict, Failure, StoppedBy};
 
-use super::slots::Running;
+use super::slots::{Running, Slots, Stage};
 use super::{Phase, RunMachine};
 
 /// What the tool that works on a call has tried so far.
@@ -28,9 +28,9 @@ impl Tried {
         self.made
     }
 
-    /// Attempts since the call was last sent to the tool, one under way too, and their waits.
-    pub(super) const fn under_way(&self) -> (u32, Duration) {
-        (self.failed + 1, self.waited)
+    /// Attempts since the call was last sent to the tool, one under way too.
+    pub(super) const fn under_way(&self) -> u32 {
+        self.failed + 1
     }
 
     /// Takes a failed attempt. One that is known already changes nothing.
@@ -42,12 +42,45 @@ impl Tried {
         }
     }
 
-    /// The process came to its end: all attempts since the last time are made, one of them is lost.
-    pub(super) fn lose(&mut self) -> (u32, Duration) {
-        let (attempts, waited) = self.under_way();
+    /// The process came to its end: the attempts since the call was last sent, with so many that are
+    /// lost, are of the past. Answers how many they are and their waits.
+    fn put_down(&mut self, lost: u32) -> (u32, Duration) {
+        let attempts = std::mem::take(&mut self.failed) + lost;
         self.made += attempts;
-        (self.failed, self.waited) = (0, Duration::ZERO);
-        (attempts, waited)
+        (attempts, std::mem::take(&mut self.waited))
+    }
+}
+
+impl Running {
+    /// Whether the tool has made no attempt since the call was last sent to it, as far as is known.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.stage == Stage::Working && self.tried.failed == 0
+    }
+
+    fn put_down(&mut self, lost: u32) -> u32 {
+        let (attempts, waited) = self.tried.put_down(lost);
+        self.attempts += attempts;
+        self.waited += waited;
+        attempts
+    }
+}
+
+impl Slots {
+    /// Notes that the process of a running call came to its end with an attempt of it, or a question
+    /// about it, under way. Answers the attempts to count: those that the end of the call would have
+    /// counted, and the one that was lost.
+    pub(super) fn interrupt(&mut self, key: CallKey) -> u32 {
+        let Some(running) = self.running_mut(key) else { return 0 };
+        running.interruptions += 1;
+        match std::mem::replace(&mut running.stage, Stage::Working) {
+            Stage::Working => running.put_down(1),
+            Stage::Verifying => 0,
+        }
+    }
+
+    /// The same where nothing of it was under way.
+    pub(super) fn put_down(&mut self, key: CallKey) -> u32 {
+        self.running_mut(key).map_or(0, |running| running.put_down(0))
     }
 }
 

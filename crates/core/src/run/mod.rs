@@ -30,6 +30,7 @@ mod rejected;
 mod reply;
 mod resolved;
 mod slots;
+mod suspended;
 mod verify;
 mod withdrawn;
 
@@ -56,6 +57,7 @@ use nudge::Unproductive;
 pub use recovery::RecoverError;
 use resolved::News;
 use slots::Slots;
+use suspended::UnderWay;
 pub use verify::Verification;
 use withdrawn::Withdrawn;
 
@@ -222,6 +224,7 @@ pub struct RunMachine {
     misfits: u32,
     /// Requests in a row whose answer was lost with the process that waited for it.
     lost: u32,
+    under_way: UnderWay,
     phase: Phase,
 }
 
@@ -246,6 +249,7 @@ impl PartialEq for RunMachine {
             && self.attendance == other.attendance
             && self.misfits == other.misfits
             && self.lost == other.lost
+            && self.under_way == other.under_way
             && self.phase == other.phase
     }
 }
@@ -272,6 +276,7 @@ impl RunMachine {
             attendance: Attendance::default(),
             misfits: 0,
             lost: 0,
+            under_way: UnderWay::default(),
             phase: Phase::Created,
         }
     }
@@ -280,6 +285,7 @@ impl RunMachine {
     #[must_use = "effects that are not carried out stall the run"]
     pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
         let mut effects = Vec::new();
+        let under_way = self.suspended(&event);
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
             (Phase::Created, RunEvent::RunStarted { goal, limits, history, repairs, attendance, .. }) => {
@@ -330,7 +336,7 @@ impl RunMachine {
             (phase, RunEvent::TimerFired { timer: RunTimer::WallClock }) => {
                 self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), &mut effects)
             }
-            (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &mut effects),
+            (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &under_way, &mut effects),
             (phase, event) => self.learned(now, phase, event, &mut effects),
         };
         effects

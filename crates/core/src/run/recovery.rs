@@ -109,7 +109,8 @@ impl RunMachine {
                 RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
                 | RunEvent::OutcomeResolved { .. }
-                | RunEvent::Interrupted {},
+                | RunEvent::Interrupted {}
+                | RunEvent::Suspended { .. },
             ) => true,
             (phase, RunEvent::RunStarted { .. }) => *phase == Phase::Created,
             (

@@ -112,7 +112,7 @@ impl Running {
     /// All attempts of the call, one under way too.
     fn attempts_in_all(&self) -> u32 {
         match self.stage {
-            Stage::Working => self.attempts + self.tried.under_way().0,
+            Stage::Working => self.attempts + self.tried.under_way(),
             Stage::Verifying => self.attempts,
         }
     }
@@ -215,22 +215,7 @@ impl Slots {
         self.slots.get(usize::try_from(key.index).ok().filter(|_| key.turn == self.turn)?)
     }
 
-    /// Notes that the process of a running call came to its end. Answers the attempts that have to be
-    /// counted: those whose end the call would have counted, and the one that was lost.
-    pub(super) fn interrupt(&mut self, key: CallKey) -> u32 {
-        let Some(running) = self.running_mut(key) else { return 0 };
-        running.interruptions += 1;
-        match std::mem::replace(&mut running.stage, Stage::Working) {
-            Stage::Working => {
-                let (attempts, waited) = running.tried.lose();
-                running.attempts += attempts;
-                running.waited += waited;
-                attempts
-            }
-            Stage::Verifying => 0,
-        }
-    }
-
+    /// The call that `key` names, if it runs.
     pub(super) fn running_mut(&mut self, key: CallKey) -> Option<&mut Running> {
         match &mut self.slot_mut(key)?.state {
             SlotState::Running(running) => Some(running),

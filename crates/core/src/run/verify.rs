@@ -11,7 +11,7 @@ use dauntless_contract::{
 
 use super::dispatch::carried;
 use super::interrupted::{lost, unknown};
-use super::slots::{Running, Slot, SlotState, Slots, Stage};
+use super::slots::{Running, SlotState, Slots, Stage};
 use super::{Phase, RunEffect, RunMachine};
 
 /// The question whether an interrupted call happened. It changes nothing, however often it is asked.
@@ -43,7 +43,7 @@ impl Slots {
         self.verifying(key).is_some()
     }
 
-    fn set_stage(&mut self, key: CallKey, stage: Stage) {
+    pub(super) fn set_stage(&mut self, key: CallKey, stage: Stage) {
         if let Some(running) = self.running_mut(key) {
             running.stage = stage;
         }
@@ -53,11 +53,17 @@ impl Slots {
 impl RunMachine {
     /// Asks the tool of an interrupted call whether it happened.
     pub(super) fn verify(&self, slots: &mut Slots, call: CallKey, effects: &mut Vec<RunEffect>) {
-        let Some(slot @ Slot { state: SlotState::Running(running), .. }) = slots.slot(call) else { return };
+        effects.extend(self.asked_about(slots, call));
+        slots.set_stage(call, Stage::Verifying);
+    }
+
+    /// What asks the tool of a call whether it happened, each time in the same way.
+    pub(super) fn asked_about(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
+        let slot = slots.slot(call)?;
+        let SlotState::Running(running) = &slot.state else { return None };
         let (arguments, key_of) = carried(call, slot, running);
         let (tool, deadline) = (Arc::clone(&running.by.name), self.deadline());
-        effects.push(RunEffect::Verify(Verification { call, tool, arguments, key_of, deadline }));
-        slots.set_stage(call, Stage::Verifying);
+        Some(RunEffect::Verify(Verification { call, tool, arguments, key_of, deadline }))
     }
 
     /// Takes what the tool said; a question that nobody asked is stale.

@@ -9,7 +9,7 @@ use crate::guarded::{GuardedHandle, Job, JobTicket, ReplySlot};
 use crate::ports::{ToolPort, ToolReply, ToolRequest, Wanted};
 use crate::watch::Watch;
 
-pub(super) type End = oneshot::Receiver<CallEnd<ToolOutput>>;
+pub(super) type End = oneshot::Receiver<CallEnd<ToolReply>>;
 
 /// A runtime with one tool, and the way to call it without a run.
 pub(super) struct Bench {
