@@ -1,5 +1,8 @@
 ALTER TABLE run ADD COLUMN agent text NOT NULL DEFAULT '', ADD COLUMN root uuid;
 
+-- The blob that holds the body, where the body is large; it is one of the run's blobs.
+ALTER TABLE event ADD COLUMN body_hash bytea;
+
 -- Who looks for work while it is full sees no run without a parent; who looks for news, no letter
 -- that was taken in.
 CREATE INDEX run_ready_child ON run (ready_at) WHERE state = 0 AND parent IS NOT NULL;

@@ -10,7 +10,7 @@ use super::link::{Link, LinkError};
 use super::runs::is_there;
 use super::value::{int, micros, uint, uuid};
 use crate::Trouble;
-use crate::stored::{decode_record, hash_of};
+use crate::stored::{decode_record, decode_snapshot, hash_of};
 
 /// Runs that one statement drops.
 const SLICE_RUNS_MAX: usize = 500;
@@ -43,8 +43,9 @@ pub(super) async fn snapshot(
     let version = i32::try_from(fold_version).unwrap_or(i32::MAX);
     let rows = rows_of(link, run, link.query(SNAPSHOT, &[&uuid(run), &version]).await).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let body: &[u8] = row.try_get(1).map_err(bad)?;
-    Ok(Some(Snapshot { seq: uint(row.try_get(0).map_err(bad)?), fold_version, body: body.into() }))
+    let seq = uint(row.try_get(0).map_err(bad)?);
+    let body = decode_snapshot(row.try_get(1).map_err(bad)?);
+    Ok(body.map(|body| Snapshot { seq, fold_version, body }))
 }
 
 const SEND: &str = "
@@ -120,7 +121,7 @@ pub(super) async fn blob(link: &Link, hash: BlobHash) -> Result<Option<Arc<[u8]>
 }
 
 /// A blob that a run begins to use at this moment keeps the statement from its end by its
-/// reference; the slice is then dropped at the next call.
+/// reference; it is then repeated, and finds the reference.
 const DROP_ENDED: &str = "
     WITH gone AS (
         SELECT id FROM run WHERE ended_at <= clock_timestamp() - $1 * interval '1 microsecond'

@@ -90,7 +90,7 @@ pub(super) async fn claim(
     let claims_max = i32::try_from(CLAIMS_MAX).unwrap_or(i32::MAX);
     link.query(SWEEP, &[]).await.map_err(Trouble::from)?;
     // Refused where a run was made for a dead worker at this moment; the next sweep gives it back.
-    let _ = link.query(BURY, &[]).await;
+    let _ = link.query_once(BURY, &[]).await;
     link.query(QUARANTINE, &[&quarantine_reason(CLAIMS_MAX), &claims_max]).await.map_err(Trouble::from)?;
     let claim_id = Uuid::new_v4();
     let (versions, want_max, only) = (versions(filter), int(want as u64), filter.only.map(uuid));

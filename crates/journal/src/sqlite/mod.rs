@@ -31,6 +31,7 @@ use runs::Owner;
 use crate::Trouble;
 use crate::stored::{
     BLOB_BYTES_MAX, NOTE_BYTES_MAX, StoredEvent, bounded, encode_batch, encode_new, encode_record,
+    encode_snapshot,
 };
 
 /// Threads that read, so that one long page does not hold up the next.
@@ -202,9 +203,9 @@ impl SharedJournal for Sqlite {
         snapshot: Snapshot,
     ) -> BoxFuture<'a, Result<(), AppendError>> {
         Box::pin(async move {
-            bounded("a snapshot", snapshot.body.len(), BLOB_BYTES_MAX, "bytes")?;
-            let fence = *fence;
-            self.write(snapshot.body.len(), move |db| runs::put_snapshot(db, &fence, &snapshot)).await
+            let (fence, body) = (*fence, encode_snapshot(&snapshot.body)?);
+            let Snapshot { seq, fold_version, .. } = snapshot;
+            self.write(body.len(), move |db| runs::put_snapshot(db, &fence, seq, fold_version, &body)).await
         })
     }
 

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::runs::{keep_blob, number};
 use super::value::{int, now, uint};
-use crate::stored::{decode_record, hash_of};
+use crate::stored::{decode_record, decode_snapshot, hash_of};
 
 /// Runs that one transaction drops.
 const SLICE_RUNS_MAX: usize = 500;
@@ -24,10 +24,12 @@ pub(super) fn snapshot(db: &Connection, run: RunId, fold_version: u32) -> Answer
             "SELECT seq, body FROM snapshot WHERE run = ?1 AND fold_version = ?2 ORDER BY seq DESC LIMIT 1",
         )?
         .query_row(params![n, fold_version], |row| {
-            Ok(Snapshot { seq: uint(row.get(0)?), fold_version, body: row.get::<_, Vec<u8>>(1)?.into() })
+            let body = decode_snapshot(row.get_ref(1)?.as_blob()?);
+            let seq = uint(row.get(0)?);
+            Ok(body.map(|body| Snapshot { seq, fold_version, body }))
         })
         .optional()?;
-    Ok(Ok(found))
+    Ok(Ok(found.flatten()))
 }
 
 pub(super) fn send(db: &Connection, run: RunId, letter: &Letter) -> Answer<bool> {

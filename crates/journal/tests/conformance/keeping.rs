@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{EventProblem, ListQuery, ReadError, Release, Snapshot};
+use dauntless_contract::{AppendError, EventProblem, ListQuery, NewRun, ReadError, Release, Snapshot};
 
-use crate::cast::{append, create, event, names, noise, run};
+use crate::cast::{append, create, event, fence, names, noise, run};
 use crate::rig::Rig;
 
 fn ended() -> Release {
@@ -55,6 +55,67 @@ pub(crate) async fn equal_blobs_are_kept_once_for_as_long_as_a_run_needs_them(ri
         store.release(&crate::cast::fence(n), ended()).await.unwrap();
         assert_eq!(store.drop_ended(Duration::ZERO, 9).await.unwrap(), 1);
         assert_eq!(store.blob(hash).await.unwrap(), left);
+    }
+}
+
+pub(crate) async fn a_large_event_is_read_as_it_was_written(rig: &Rig) {
+    let store = rig.worker("a").await;
+    let large = |seed| event(&noise(200_000, seed));
+    store.create(NewRun::new(fence(1), large(1))).await.unwrap();
+    store.append(&fence(1), 1, vec![large(2), event("small"), large(2)]).await.unwrap();
+    assert_eq!(store.read(run(1), 0, 9).await.unwrap(), [large(1), large(2), event("small"), large(2)]);
+    // Of another run that has the same content, and outlives this one.
+    store.create(NewRun::new(fence(2), large(1))).await.unwrap();
+    store.release(&fence(1), ended()).await.unwrap();
+    assert_eq!(store.drop_ended(Duration::ZERO, 9).await.unwrap(), 1);
+    assert_eq!(store.read(run(2), 0, 9).await.unwrap(), [large(1)]);
+    let refused = store.append(&fence(1), 4, vec![large(3)]).await;
+    assert!(matches!(refused, Err(AppendError::NoSuchRun(_))), "{refused:?}");
+}
+
+pub(crate) async fn a_large_body_is_stored_once_and_beside_the_events(rig: &Rig) {
+    const BLOBS: &str = "SELECT count(*) FROM blob";
+    let store = rig.worker("a").await;
+    for n in 1..=3 {
+        create(&store, n).await;
+        let bodies = [noise(200_000, 1), noise(16_000, 2), "z".repeat(200_000)];
+        let events = bodies.iter().map(|body| event(body)).collect();
+        store.append(&fence(n), 1, events).await.unwrap();
+    }
+    assert_eq!(rig.number(BLOBS).await, 1, "what is small, or small when compressed, is no blob");
+    let longest = rig.number("SELECT CAST(max(length(body)) AS bigint) FROM event").await;
+    assert!(longest <= 16 << 10, "the longest body among the events has {longest} bytes");
+    // A refused append leaves nothing behind.
+    let refused = store.append(&fence(1), 7, vec![event(&noise(200_000, 9))]).await;
+    assert!(matches!(refused, Err(AppendError::Conflict { .. })), "{refused:?}");
+    assert_eq!(rig.number(BLOBS).await, 1);
+    for n in 1..=3 {
+        assert_eq!(rig.number(BLOBS).await, 1, "a run still needs it");
+        store.release(&fence(n), ended()).await.unwrap();
+        assert_eq!(store.drop_ended(Duration::ZERO, 9).await.unwrap(), 1);
+    }
+    assert_eq!(rig.number(BLOBS).await, 0);
+}
+
+pub(crate) async fn a_snapshot_of_megabytes_is_stored_small(rig: &Rig) {
+    let store = rig.open().await;
+    let fence = create(&store, 1).await;
+    let said = r#"{"role":"tool","content":"the same as before, once more"},"#;
+    let snapshot = Snapshot { seq: 1, fold_version: 1, body: said.repeat(100_000).into_bytes().into() };
+    store.put_snapshot(&fence, snapshot.clone()).await.unwrap();
+    assert_eq!(store.snapshot(fence.run, 1).await.unwrap(), Some(snapshot));
+    let bytes = rig.number("SELECT CAST(max(length(body)) AS bigint) FROM snapshot").await;
+    assert!(bytes < 600_000, "six megabytes take {bytes} bytes");
+}
+
+pub(crate) async fn a_snapshot_is_what_its_owner_wrote(rig: &Rig) {
+    let store = rig.open().await;
+    let fence = create(&store, 1).await;
+    let compressed_looking = [0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3].repeat(900);
+    for body in [Vec::new(), b"(a)".to_vec(), compressed_looking[..7].to_vec(), compressed_looking] {
+        let snapshot = Snapshot { seq: 1, fold_version: 1, body: body.into() };
+        store.put_snapshot(&fence, snapshot.clone()).await.unwrap();
+        assert_eq!(store.snapshot(fence.run, 1).await.unwrap(), Some(snapshot));
     }
 }
 

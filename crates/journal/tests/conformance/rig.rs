@@ -114,6 +114,15 @@ impl Rig {
         }
     }
 
+    /// One number that a statement past the store answers.
+    pub(crate) async fn number(&self, statement: &str) -> i64 {
+        match self {
+            Self::Memory(_) => panic!("a memory store has no statements"),
+            Self::Sqlite(folder) => folder.raw().query_row(statement, [], |row| row.get(0)).unwrap(),
+            Self::Postgres(database) => database.raw().await.query_one(statement, &[]).await.unwrap().get(0),
+        }
+    }
+
     /// Makes a stored event look as if another program had written it.
     pub(crate) async fn rewrite(&self, run: RunId, seq: i64, kind: &str, version: i64) {
         match self {
