@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
+    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
     LateResult, Letter, ListQuery, NewRun, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, Seq,
     SharedJournal, Snapshot, WorkerInfo,
 };
@@ -272,6 +272,11 @@ impl SharedJournal for Sqlite {
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {
         let database = Arc::clone(&self.database);
         Box::pin(self.look(move |db| workers::counts(db, &database, &filter).map(Ok)))
+    }
+
+    fn alarms(&self, _: Duration) -> BoxFuture<'_, Result<Vec<Alarm>, JournalError>> {
+        let database = Arc::clone(&self.database);
+        Box::pin(self.look(move |_| Ok(Ok(file::alarm(&database).into_iter().collect()))))
     }
 
     fn drop_ended(&self, kept: Duration, runs_max: usize) -> BoxFuture<'_, Result<usize, JournalError>> {

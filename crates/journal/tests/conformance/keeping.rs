@@ -18,7 +18,7 @@ pub(crate) async fn dur_20_ended_runs_go_and_live_ones_stay(rig: &Rig) {
         create(&store, n).await;
     }
     for n in 1..=3 {
-        store.release(&crate::cast::fence(n), ended()).await.unwrap();
+        store.release(&fence(n), ended()).await.unwrap();
     }
     assert_eq!(store.drop_ended(Duration::from_secs(3600), 10).await.unwrap(), 0, "kept long enough");
     assert_eq!(store.drop_ended(Duration::ZERO, 2).await.unwrap(), 2);
@@ -26,7 +26,7 @@ pub(crate) async fn dur_20_ended_runs_go_and_live_ones_stay(rig: &Rig) {
     let left = store.list(ListQuery { state: None, after: None, limit: 9 }).await.unwrap();
     assert_eq!(left.iter().map(|meta| meta.run).collect::<Vec<_>>(), [run(4), run(5)]);
     assert!(matches!(store.read(run(1), 0, 9).await, Err(ReadError::NoSuchRun(_))));
-    append(&store, &crate::cast::fence(4), 1, "goes on").await;
+    append(&store, &fence(4), 1, "goes on").await;
 }
 
 pub(crate) async fn a_snapshot_is_found_by_its_fold(rig: &Rig) {
@@ -52,7 +52,7 @@ pub(crate) async fn equal_blobs_are_kept_once_for_as_long_as_a_run_needs_them(ri
     assert_eq!(store.put_blob(run(2), Arc::clone(&bytes)).await.unwrap(), hash);
     assert!(hash.to_string().len() == 64 && hash.to_string() != "0".repeat(64));
     for (n, left) in [(1, Some(bytes)), (2, None)] {
-        store.release(&crate::cast::fence(n), ended()).await.unwrap();
+        store.release(&fence(n), ended()).await.unwrap();
         assert_eq!(store.drop_ended(Duration::ZERO, 9).await.unwrap(), 1);
         assert_eq!(store.blob(hash).await.unwrap(), left);
     }

@@ -15,13 +15,17 @@ mod asking;
 mod cast;
 mod child;
 mod claims;
+mod clocks;
 mod cluster;
 mod crash;
 mod facts;
+mod failover;
 mod keeping;
+mod older;
 mod rig;
 mod server;
 mod sqlite;
+mod starting;
 
 /// Makes a test of each statement for one store.
 macro_rules! on {
@@ -106,6 +110,12 @@ on_durable_stores! {
         dur_02_a_killed_process_leaves_claimable_runs
         dur_11_a_stopped_process_is_fenced_when_it_goes_on
         dur_34_a_child_of_the_worker_keeps_nobody_alive
+    }
+    clocks {
+        dur_16_a_wrong_wall_clock_moves_no_takeover
+    }
+    starting {
+        dur_19_a_worker_starts_on_a_large_journal_at_once
     }
     keeping {
         a_large_body_is_stored_once_and_beside_the_events
