@@ -384,7 +384,7 @@ pub trait SharedJournal: Journal {
     fn alarms(&self, patience: Duration) -> BoxFuture<'_, Result<Vec<Alarm>, JournalError>>;
 
     /// Drops at most `runs_max` runs that ended longer ago than `kept`, with all that belongs to
-    /// them, and answers how many. Call again until it answers fewer.
+    /// them, and answers how many; one call does no more than a slice. Call again until it answers none.
     fn drop_ended(&self, kept: Duration, runs_max: usize) -> BoxFuture<'_, Result<usize, JournalError>>;
 
     /// Waits until a run may have become claimable. A hint that can be late, lost or wrong: poll as

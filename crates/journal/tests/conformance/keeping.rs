@@ -1,5 +1,6 @@
 //! What is kept beside the events, for how long, and how it is told apart from what is newer.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +74,34 @@ pub(crate) async fn a_large_event_is_read_as_it_was_written(rig: &Rig) {
     assert!(matches!(refused, Err(AppendError::NoSuchRun(_))), "{refused:?}");
 }
 
+pub(crate) async fn a_body_that_one_run_drops_while_another_begins_to_use_it_stays(rig: &Rig) {
+    let store = rig.worker("a").await;
+    let large = event(&noise(50_000, 1));
+    let mut users = tokio::task::JoinSet::new();
+    for user in 0..4 {
+        let (store, large) = (Arc::clone(&store), large.clone());
+        users.spawn(async move {
+            for n in 0..40 {
+                let fence = fence(1 + user * 100 + n);
+                let config = Some(Arc::from(vec![b'c'; 30_000]));
+                let new = NewRun { config, ..NewRun::new(fence, event("start")) };
+                store.create(new).await.unwrap();
+                store.append(&fence, 1, vec![large.clone()]).await.unwrap();
+                assert_eq!(store.read(fence.run, 1, 9).await.unwrap(), slice::from_ref(&large));
+                store.release(&fence, ended()).await.unwrap();
+            }
+        });
+    }
+    while !users.is_empty() {
+        store.drop_ended(Duration::ZERO, 500).await.unwrap();
+        while let Some(ended) = users.try_join_next() {
+            ended.unwrap();
+        }
+    }
+    while store.drop_ended(Duration::ZERO, 500).await.unwrap() > 0 {}
+    assert_eq!(store.list(ListQuery { state: None, after: None, limit: 9 }).await.unwrap(), []);
+}
+
 pub(crate) async fn a_large_body_is_stored_once_and_beside_the_events(rig: &Rig) {
     const BLOBS: &str = "SELECT count(*) FROM blob";
     let store = rig.worker("a").await;
@@ -141,6 +170,20 @@ pub(crate) async fn dur_20_disk_space_comes_back(rig: &Rig) {
     );
     append(&store, &live, 1, "goes on").await;
     assert_eq!(names(&store, live.run).await, ["start", "goes on"]);
+}
+
+pub(crate) async fn dur_20_one_call_drops_no_more_than_a_slice(rig: &Rig) {
+    let store = rig.open().await;
+    for n in 1..=3 {
+        create(&store, n).await;
+        for head in 0..26 {
+            store.append(&fence(n), 1 + head * 1000, vec![event("x"); 1000]).await.unwrap();
+        }
+        store.release(&fence(n), ended()).await.unwrap();
+    }
+    for dropped in [2, 1, 0] {
+        assert_eq!(store.drop_ended(Duration::ZERO, 500).await.unwrap(), dropped);
+    }
 }
 
 pub(crate) async fn dur_24_an_event_of_a_newer_program_is_refused_by_name(rig: &Rig) {

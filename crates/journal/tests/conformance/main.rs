@@ -98,6 +98,7 @@ on_every_store! {
     keeping {
         dur_20_ended_runs_go_and_live_ones_stay
         a_large_event_is_read_as_it_was_written
+        a_body_that_one_run_drops_while_another_begins_to_use_it_stays
         a_snapshot_is_found_by_its_fold
         a_snapshot_is_what_its_owner_wrote
         equal_blobs_are_kept_once_for_as_long_as_a_run_needs_them
@@ -121,6 +122,7 @@ on_durable_stores! {
         a_large_body_is_stored_once_and_beside_the_events
         a_snapshot_of_megabytes_is_stored_small
         dur_20_disk_space_comes_back
+        dur_20_one_call_drops_no_more_than_a_slice
         dur_24_an_event_of_a_newer_program_is_refused_by_name
     }
 }
