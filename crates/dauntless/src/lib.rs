@@ -51,7 +51,7 @@ mod env;
 mod tool;
 
 pub use dauntless_contract::{
-    AgentSpec, AnswerSchema, AnswerSpec, AppendError, Attendance, BlobHash, BoxFuture, BreakerPolicy,
+    AgentSpec, Alarm, AnswerSchema, AnswerSpec, AppendError, Attendance, BlobHash, BoxFuture, BreakerPolicy,
     BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy, Bytes, CallKey, CallRecord, CallVerdict,
     CancelSignal, Claim, ClaimFilter, Clock, CountTokens, Counters, CreateError, DependencyKind, Effect,
     EffectState, ErrorSpike, EventProblem, Failure, FailureCode, Fence, FieldProblem, Finish, History,
