@@ -8,6 +8,7 @@ pub mod config;
 pub mod control;
 pub mod probe;
 pub mod rehearsal;
+pub mod store;
 pub mod tally;
 pub mod telemetry;
 pub mod wiring;

@@ -24,6 +24,7 @@ mod chaos;
 mod dialect;
 mod document;
 mod file;
+mod journal;
 mod parameters;
 mod policy;
 mod report;
@@ -34,6 +35,7 @@ mod unit;
 
 pub use chaos::{ChaosConfig, ChaosSwitch, ToolChaos};
 pub use file::ToolCalling;
+pub use journal::{JournalConfig, OnConfigChange, StoreAddress, StoreConfig, WorkerConfig};
 pub use report::{Mistake, Place, Problem, Report};
 
 use document::Document;
@@ -59,6 +61,10 @@ pub struct Config {
     pub redact: Vec<Regex>,
     /// Where traces go.
     pub telemetry: TelemetryConfig,
+    /// Where runs are kept that outlive their process.
+    pub journal: JournalConfig,
+    /// How a worker drives them.
+    pub worker: WorkerConfig,
     /// Whether somebody answers the questions of agents. Nobody, unless whoever runs it says so.
     pub attendance: Attendance,
 }
