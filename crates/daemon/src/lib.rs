@@ -6,6 +6,7 @@
 pub mod chaos;
 pub mod config;
 pub mod control;
+pub mod pin;
 pub mod probe;
 pub mod rehearsal;
 pub mod store;

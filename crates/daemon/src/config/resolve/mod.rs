@@ -5,6 +5,7 @@
 //! in a tool does not also make it unknown to every agent.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{Attendance, ResiliencePolicy};
@@ -16,7 +17,7 @@ use super::document::{Document, join};
 use super::file::{ConfigFile, TelemetryFile};
 use super::policy::ResilienceFile;
 use super::unit::Length;
-use super::{Config, DEFAULT_MODEL, TelemetryConfig, ToolConfig, secret};
+use super::{Config, DEFAULT_MODEL, TelemetryConfig, ToolConfig, Written, secret};
 
 mod agent;
 mod chaos;
@@ -57,6 +58,7 @@ pub(super) fn resolve(
         journal,
         worker,
         attendance: Attendance::Unattended,
+        written: Written(Arc::new(document.value().clone())),
     }
 }
 
