@@ -28,6 +28,7 @@ mod rejected;
 mod reply;
 mod slots;
 mod suspended;
+mod waits;
 mod withdrawn;
 
 use std::collections::BTreeSet;
@@ -44,6 +45,7 @@ use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
 pub use answer::AnswerShape;
+pub(crate) use ask_user::NAME as ASK_USER;
 use asking::Summarising;
 pub use builtin::toolbox;
 pub use fallback::ModelFallback;
@@ -53,6 +55,7 @@ use nudge::Unproductive;
 pub use recovery::RecoverError;
 use slots::Slots;
 use suspended::UnderWay;
+pub use waits::Awaited;
 use withdrawn::Withdrawn;
 
 /// What every run of one agent shares.

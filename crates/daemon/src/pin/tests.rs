@@ -161,7 +161,8 @@ fn a_pin_holds_what_the_agent_needs_and_nothing_else() {
               "effect": "read_only"
             }
           }
-        }"#]].assert_eq(&serde_json::to_string_pretty(&value).unwrap());
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&value).unwrap());
     assert_eq!(pin(&folder.read(FILE), "nobody"), None);
 }
 
