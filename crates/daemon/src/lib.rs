@@ -9,6 +9,7 @@ pub mod control;
 pub mod pin;
 pub mod probe;
 pub mod rehearsal;
+pub mod runs;
 pub mod store;
 pub mod tally;
 pub mod telemetry;
