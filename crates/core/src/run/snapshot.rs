@@ -221,7 +221,7 @@ impl State<'_> {
 
 /// Tells two declarations of an agent apart, as far as a run can depend on them. A difference that
 /// is none costs no more than a fold from the first event.
-fn declared(spec: &RunSpec) -> Digest {
+pub(super) fn declared(spec: &RunSpec) -> Digest {
     let RunSpec { agent, toolbox, answer, model, fallbacks, redactor: _ } = spec;
     Digest::of(&[&format!("{agent:?} {:?} {answer:?} {model:?} {fallbacks:?}", toolbox.offered())])
 }

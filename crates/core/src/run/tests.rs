@@ -14,6 +14,7 @@ mod context;
 mod continued;
 mod crashes;
 mod fallbacks;
+mod growth;
 mod limits;
 mod parking;
 mod properties;
