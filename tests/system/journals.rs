@@ -198,6 +198,7 @@ fn shown(effect: &RunEffect, now: Timestamp) -> Option<String> {
             let by = if asked == tool { String::new() } else { format!(" in place of {asked}") };
             format!("call {call} {tool} {arguments}{by}{key}")
         }
+        RunEffect::Verify(verification) => format!("verify {} {}", verification.call, verification.tool),
         RunEffect::CancelCall { call, reach } => format!("cancel {call} {reach:?}"),
         RunEffect::CancelModel { turn } => format!("cancel the model in turn {turn}"),
         RunEffect::StartTimer { timer, at } => format!("timer {timer:?} in {:?}", after(*at)),

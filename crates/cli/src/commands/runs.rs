@@ -54,14 +54,6 @@ pub(crate) fn show(args: &ShowArgs) -> Result<Exit, Stop> {
     })
 }
 
-pub(crate) fn resume(args: &OneRunArgs) -> Result<Exit, Stop> {
-    with_run(&args.run.config, &args.run.run, async |runs, meta| {
-        runs.reopen(&meta).await?;
-        output::print(&format!("Run {} waits for a worker.\n", meta.run))?;
-        Ok(Exit::COMPLETED)
-    })
-}
-
 pub(crate) fn cancel(args: &OneRunArgs) -> Result<Exit, Stop> {
     with_run(&args.run.config, &args.run.run, async |runs, meta| {
         let run = meta.run;

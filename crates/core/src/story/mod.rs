@@ -99,6 +99,8 @@ pub struct Story {
     attempts: u32,
     usage: Usage,
     interruptions: u32,
+    /// Whether the last event is that its process let go of it in good order.
+    let_go: bool,
     lines: Vec<Line>,
 }
 
@@ -122,6 +124,7 @@ impl Story {
             attempts: 0,
             usage: Usage::default(),
             interruptions: 0,
+            let_go: false,
             lines: Vec::new(),
         }
     }
@@ -136,6 +139,7 @@ impl Story {
         let (text, more) = self.told(event);
         self.lines.push(Line { seq: self.seen, after: at.since(self.started), text, more });
         self.fold(*at, event);
+        self.let_go = matches!(event, RunEvent::Suspended { .. });
     }
 
     fn fold(&mut self, at: Timestamp, event: &RunEvent) {
@@ -160,7 +164,7 @@ impl Story {
                 self.open.insert(*call, Open { tool, since: at, question: None });
             }
             RunEvent::Interrupted {} => {
-                self.interruptions += 1;
+                self.interruptions += u32::from(!self.let_go);
                 self.asked = at;
             }
             RunEvent::TimerFired { timer: RunTimer::WallClock | RunTimer::Settle }
@@ -168,6 +172,7 @@ impl Story {
             | RunEvent::AttemptFailed { .. }
             | RunEvent::CallVerified { .. }
             | RunEvent::OutcomeResolved { .. }
+            | RunEvent::ConfigChosen { .. }
             | RunEvent::LetterSetAside { .. }
             | RunEvent::Suspended { .. } => {}
         }

@@ -179,6 +179,12 @@ fn told(Unread { id, content }: &Unread) -> String {
     match content {
         Some(LetterContent::Cancel { by }) => format!("{by} wants it to end"),
         Some(LetterContent::Answer { call, text }) => format!("the answer to {call}: {text}"),
+        Some(LetterContent::Configure { adopt: true }) => {
+            "an operator adopts the configuration that its agent has now".to_owned()
+        }
+        Some(LetterContent::Configure { adopt: false }) => {
+            "an operator keeps the configuration that its agent had".to_owned()
+        }
         Some(LetterContent::LateResult { call, epoch }) => {
             format!("{call}, begun under epoch {epoch}, has come to its end")
         }
