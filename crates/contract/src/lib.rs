@@ -29,7 +29,7 @@ mod unit;
 pub use agent::{AgentSpec, AnswerSpec, PanicPolicy};
 pub use clock::{Clock, Timestamp};
 pub use count::{CountTokens, TokenCounter};
-pub use event::{CallRecord, CallVerdict, RunEvent, RunTimer};
+pub use event::{CallRecord, CallVerdict, ResolvedBy, RunEvent, RunTimer, VerifyVerdict};
 pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
 pub use history::{History, Message, Observation, Round};
 pub use id::{CallKey, RunId};
@@ -58,7 +58,7 @@ pub use status::{
 };
 pub use tool::{
     BreakerPolicy, BudgetPolicy, CancelSignal, Effect, NeverCancelled, OnExhausted, ResiliencePolicy,
-    RetryPolicy, Tool, ToolCall, ToolCtx, ToolOutput, ToolSpec, ToolSpecError,
+    RetryPolicy, Tool, ToolCall, ToolCtx, ToolOutput, ToolSpec, ToolSpecError, Verified,
 };
 pub use unit::{Bytes, MicroUsd, Tokens};
 

@@ -58,11 +58,11 @@ pub use dauntless_contract::{
     HistoryFault, HistoryRepair, Journal, JournalError, Json, LateResult, Letter, LimitKind, ListQuery,
     Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled, NewRun, NotJson,
     Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, Question, RawCall,
-    ReadError, Recorded, Release, RepairedHistory, RequestPurpose, ResiliencePolicy, RetryPolicy, Round,
-    RunCounts, RunEvent, RunId, RunLimits, RunMeta, RunState, RunTimer, RunTotals, Seq, ServiceState,
+    ReadError, Recorded, Release, RepairedHistory, RequestPurpose, ResiliencePolicy, ResolvedBy, RetryPolicy,
+    Round, RunCounts, RunEvent, RunId, RunLimits, RunMeta, RunState, RunTimer, RunTotals, Seq, ServiceState,
     SharedJournal, Snapshot, StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens, TooLarge,
     Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim,
-    Usage, WorkerInfo,
+    Usage, Verified, VerifyVerdict, WorkerInfo,
 };
 pub use dauntless_journal::Memory;
 #[cfg(feature = "sqlite")]
@@ -102,5 +102,5 @@ pub mod __private {
     pub use dauntless_contract::{Effect, Json, OnExhausted, Tool, ToolCtx, ToolSpec};
     pub use {schemars, serde};
 
-    pub use crate::tool::{Answering, FnTool, IntoAnswer, Returned, ToolSet, tool_fn_with_ctx};
+    pub use crate::tool::{Answering, FnTool, IntoAnswer, Returned, ToolSet, Verifying, tool_fn_with_ctx};
 }

@@ -19,6 +19,7 @@ pub use memory::Memory;
 pub use postgres::{Postgres, PostgresConfig};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{OpenError, Sqlite};
+pub use stored::decode;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use trouble::Trouble;

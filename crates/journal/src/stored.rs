@@ -118,11 +118,11 @@ pub(crate) fn encode_new(run: &NewRun) -> Result<StoredEvent, CreateError> {
     Ok(first)
 }
 
-/// Reads a stored event.
+/// Reads an event from the form that the stores keep: its kind, the version of that, and its body.
 ///
 /// # Errors
 /// What this program cannot use, by name.
-pub(crate) fn decode(kind: &str, version: u16, body: &[u8]) -> Result<RunEvent, EventProblem> {
+pub fn decode(kind: &str, version: u16, body: &[u8]) -> Result<RunEvent, EventProblem> {
     decode_with(kind, version, body, UPCASTS)
 }
 

@@ -13,6 +13,7 @@ use crate::{Agent, BuildError, Runtime};
 
 mod bench;
 mod context;
+mod driving;
 mod fallbacks;
 mod guards;
 mod input;
@@ -20,6 +21,7 @@ mod lifecycle;
 mod parking;
 mod promises;
 mod spans;
+mod survival;
 mod tree;
 
 /// One turn that calls each named tool once, then the answer.

@@ -86,9 +86,14 @@ impl CallAccounting {
                 | RunEvent::ModelFailed { .. }
                 | RunEvent::SummaryReplied { .. }
                 | RunEvent::SummaryFailed { .. }
+                | RunEvent::AttemptFailed { .. }
+                | RunEvent::CallVerified { .. }
+                | RunEvent::OutcomeResolved { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
-                | RunEvent::Interrupted {} => {}
+                | RunEvent::LetterSetAside { .. }
+                | RunEvent::Interrupted {}
+                | RunEvent::Suspended { .. } => {}
             }
         }
         books

@@ -13,6 +13,7 @@
 mod answer;
 mod ask_user;
 mod asking;
+mod attempts;
 mod builtin;
 mod calls;
 mod dispatch;
@@ -20,13 +21,20 @@ mod ending;
 mod fallback;
 mod held;
 mod interrupted;
+mod learned;
 mod limits;
 mod nudge;
+mod pace;
 mod park;
 mod recovery;
 mod rejected;
 mod reply;
+mod resolved;
 mod slots;
+mod snapshot;
+mod suspended;
+mod verify;
+mod waits;
 mod withdrawn;
 
 use std::collections::BTreeSet;
@@ -37,20 +45,28 @@ use dauntless_contract::{
     AgentSpec, Attendance, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome,
     Progress, RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
 pub use answer::AnswerShape;
+pub(crate) use ask_user::NAME as ASK_USER;
 use asking::Summarising;
 pub use builtin::toolbox;
 pub use fallback::ModelFallback;
 use held::Held;
 use limits::Foresight;
 use nudge::Unproductive;
-pub use recovery::RecoverError;
+pub use pace::SnapshotPace;
+pub use recovery::{RecoverError, Recovery};
+use resolved::News;
 use slots::Slots;
+pub use snapshot::{FOLD_VERSION, RestoreError};
+use suspended::UnderWay;
+pub use verify::Verification;
+pub use waits::Awaited;
 use withdrawn::Withdrawn;
 
 /// What every run of one agent shares.
@@ -112,8 +128,12 @@ pub enum RunEffect {
         key_of: CallKey,
         /// When the run is out of time, whatever the tool allows.
         deadline: Timestamp,
+        /// Attempts of this tool that were made before, in a process that came to its end.
+        attempts_made: u32,
     },
-    /// Stop a call. It still ends with an event.
+    /// Ask a tool whether an interrupted call of it happened.
+    Verify(Verification),
+    /// Stop a call, or the question whether it happened. It still ends with an event.
     CancelCall {
         /// The call.
         call: CallKey,
@@ -173,7 +193,7 @@ pub enum CancelReach {
     Waiting,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Phase {
     Created,
     Summarising(Summarising),
@@ -183,7 +203,7 @@ enum Phase {
     Ended(Outcome),
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Purpose {
     Work,
     LastWords(LimitKind),
@@ -196,12 +216,16 @@ pub struct RunMachine {
     spec: Arc<RunSpec>,
     limits: RunLimits,
     started: Timestamp,
+    at: Timestamp,
+    /// The tools that the agent had when the run started.
+    had: BTreeSet<Arc<str>>,
     turn: u32,
     history: Arc<History>,
     totals: RunTotals,
     foresight: Foresight,
     guard: LoopGuard,
     held: Held,
+    news: News,
     unproductive: Unproductive,
     withdrawn: Withdrawn,
     rejected: BTreeSet<Arc<str>>,
@@ -211,6 +235,7 @@ pub struct RunMachine {
     misfits: u32,
     /// Requests in a row whose answer was lost with the process that waited for it.
     lost: u32,
+    under_way: UnderWay,
     phase: Phase,
 }
 
@@ -221,12 +246,14 @@ impl PartialEq for RunMachine {
             && self.spec.agent == other.spec.agent
             && self.limits == other.limits
             && self.started == other.started
+            && self.had == other.had
             && self.turn == other.turn
             && self.history == other.history
             && self.totals == other.totals
             && self.foresight == other.foresight
             && self.guard == other.guard
             && self.held == other.held
+            && self.news == other.news
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
             && self.rejected == other.rejected
@@ -234,6 +261,7 @@ impl PartialEq for RunMachine {
             && self.attendance == other.attendance
             && self.misfits == other.misfits
             && self.lost == other.lost
+            && self.under_way == other.under_way
             && self.phase == other.phase
     }
 }
@@ -246,12 +274,15 @@ impl RunMachine {
             spec,
             limits: RunLimits::default(),
             started: Timestamp::ZERO,
+            at: Timestamp::ZERO,
+            had: BTreeSet::new(),
             turn: 0,
             history: Arc::new(History::default()),
             totals: RunTotals::default(),
             foresight: Foresight::default(),
             guard: LoopGuard::default(),
             held: Held::default(),
+            news: News::default(),
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
             rejected: BTreeSet::new(),
@@ -259,6 +290,7 @@ impl RunMachine {
             attendance: Attendance::default(),
             misfits: 0,
             lost: 0,
+            under_way: UnderWay::default(),
             phase: Phase::Created,
         }
     }
@@ -267,11 +299,14 @@ impl RunMachine {
     #[must_use = "effects that are not carried out stall the run"]
     pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
         let mut effects = Vec::new();
+        self.at = now;
+        let under_way = self.suspended(&event);
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (Phase::Created, RunEvent::RunStarted { goal, limits, history, repairs, attendance, .. }) => {
-                self.start(now, &goal, (limits, attendance), (history, repairs), &mut effects)
-            }
+            (
+                Phase::Created,
+                RunEvent::RunStarted { agent: _, goal, limits, history, repairs, attendance, tools },
+            ) => self.start(now, &goal, (limits, attendance, tools), (history, repairs), &mut effects),
             (
                 Phase::Asking { turn, model, purpose },
                 RunEvent::ModelReplied { turn: of, model: from, reply, attempts },
@@ -317,23 +352,8 @@ impl RunMachine {
             (phase, RunEvent::TimerFired { timer: RunTimer::WallClock }) => {
                 self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), &mut effects)
             }
-            (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &mut effects),
-            (
-                phase @ (Phase::Created
-                | Phase::Summarising(_)
-                | Phase::Asking { .. }
-                | Phase::Calling(_)
-                | Phase::Settling { .. }
-                | Phase::Ended(_)),
-                RunEvent::RunStarted { .. }
-                | RunEvent::ModelReplied { .. }
-                | RunEvent::ModelFailed { .. }
-                | RunEvent::SummaryReplied { .. }
-                | RunEvent::SummaryFailed { .. }
-                | RunEvent::CallEnded { .. }
-                | RunEvent::InputGiven { .. }
-                | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
-            ) => phase,
+            (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &under_way, &mut effects),
+            (phase, event) => self.learned(now, phase, event, &mut effects),
         };
         effects
     }
@@ -359,6 +379,11 @@ impl RunMachine {
     /// The conversation so far.
     pub const fn history(&self) -> &Arc<History> {
         &self.history
+    }
+
+    /// The time of the last event.
+    pub const fn at(&self) -> Timestamp {
+        self.at
     }
 
     /// The run.
@@ -391,13 +416,14 @@ impl RunMachine {
         &mut self,
         now: Timestamp,
         goal: &Arc<str>,
-        (limits, attendance): (RunLimits, Attendance),
+        (limits, attendance, tools): (RunLimits, Attendance, Vec<Arc<str>>),
         (past, repairs): (History, Vec<HistoryRepair>),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         self.limits = limits;
         self.attendance = attendance;
         self.started = now;
+        self.had = tools.into_iter().collect();
         let own = &self.spec.agent.instructions;
         let instructions = self.spec.answer.as_ref().map_or_else(|| Arc::clone(own), |shape| shape.told(own));
         self.history = Arc::new(past.resume(&instructions, goal));

@@ -20,11 +20,16 @@ enum Step {
     Timer(RunTimer),
     Unparks(u32),
     Cancels,
+    Suspends(u8, bool),
+    AttemptFails(u32, u32),
+    Resolves { back: u32, index: u32, how: usize },
     Waits(u64),
 }
 
-pub(super) const NAMES: [&str; 12] =
-    ["find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give", "ask_user"];
+pub(super) const NAMES: [&str; 13] = [
+    "find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give", "ask_user",
+    "file",
+];
 pub(super) const ARGUMENTS: [&str; 6] =
     ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", "", r#"{"question":"Which?"}"#];
 const TEXTS: [&str; 4] =
@@ -55,12 +60,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             Just(Step::ModelFails),
             (0..NAMES.len()).prop_map(Step::RejectsTool),
             Just(Step::Cancels),
+            (any::<u8>(), any::<bool>()).prop_map(|(calls, model)| Step::Suspends(calls, model)),
             Just(Step::Timer(RunTimer::WallClock)),
             Just(Step::Timer(RunTimer::Settle)),
         ],
         1 => Just(Step::Overflows),
         3 => any::<bool>().prop_map(Step::Summarises),
         3 => (0..5000u64).prop_map(Step::Waits),
+        3 => (0..6u32, 1..4u32).prop_map(|(index, attempt)| Step::AttemptFails(index, attempt)),
+        6 => (0..4u32, 0..6u32, 0..8usize).prop_map(|(back, index, how)| Step::Resolves { back, index, how }),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -124,6 +132,21 @@ fn take(scene: &mut Scene, step: Step) {
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
         Step::Unparks(index) => scene.unparks(index),
         Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),
+        Step::Suspends(calls, model) => {
+            let turn = scene.turn;
+            let calls = (0..8).filter(|index| calls >> index & 1 == 1).map(|index| CallKey { turn, index });
+            scene.on(RunEvent::Suspended { calls: calls.collect(), model })
+        }
+        Step::AttemptFails(index, attempt) => {
+            let call = CallKey { turn: scene.turn, index };
+            let (by, failure) = (scene.by.get(&call).cloned(), Failure::unavailable("Down."));
+            let wait = Duration::from_millis(50);
+            scene.on(RunEvent::AttemptFailed { call, by, attempt, failure, wait })
+        }
+        Step::Resolves { back, index, how } => {
+            let call = CallKey { turn: scene.turn.saturating_sub(back), index };
+            scene.resolves(call, verdict(how))
+        }
         Step::Waits(ms) => scene.wait(Duration::from_millis(ms)),
     };
 }
@@ -148,7 +171,18 @@ fn play_out(scene: &mut Scene) {
 fn nothing_is_done_twice(scene: &Scene) {
     let mut machine = RunMachine::new(scene.machine.run(), Arc::clone(&scene.machine.spec));
     let (mut open, mut unsure) = (BTreeMap::new(), BTreeMap::new());
+    let mut known = BTreeSet::new();
     for (at, event) in &scene.events {
+        if let RunEvent::OutcomeResolved { call, record, .. } = event
+            && unsure.values().any(|first| first == call)
+            && !matches!(&record.verdict, CallVerdict::Failed(failure) if failure.effect == EffectState::Unknown)
+            && known.insert(*call)
+            && matches!(&record.verdict, CallVerdict::Failed(failure) if failure.effect == EffectState::None)
+        {
+            unsure.retain(|what: &String, first| {
+                first != call || what.starts_with("transfer") || what.starts_with("book")
+            });
+        }
         if let RunEvent::CallEnded {
             call,
             record: CallRecord { verdict: CallVerdict::Failed(failure), by, .. },
@@ -167,7 +201,7 @@ fn nothing_is_done_twice(scene: &Scene) {
             let RunEffect::Dispatch { call, tool, arguments, key_of, .. } = effect else { continue };
             let first = unsure.get(&format!("{tool} {arguments}")).copied();
             match &*tool {
-                "pay" | "give" | "mail" => assert_eq!(first, None, "{call} {tool} {arguments}"),
+                "pay" | "give" | "mail" | "file" => assert_eq!(first, None, "{call} {tool} {arguments}"),
                 "transfer" | "book" => assert!(key_of == call || first == Some(key_of), "{call} {key_of}"),
                 _ => assert_eq!(key_of, call),
             }
