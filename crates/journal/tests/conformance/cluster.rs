@@ -40,7 +40,9 @@ impl Server {
             }
         }
         let mut command = program("initdb", user);
-        command.args(["-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "-D"]).arg(dir.join("data"));
+        command
+            .args(["-N", "-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "-D"])
+            .arg(dir.join("data"));
         let made = command.output().unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
@@ -58,7 +60,7 @@ impl Server {
         }
         let mut command = program("pg_basebackup", user);
         command
-            .args(["-R", "-c", "fast", "-U", "tester", "-h"])
+            .args(["-N", "-R", "-c", "fast", "-U", "tester", "-h"])
             .arg(&self.dir)
             .arg("-D")
             .arg(dir.join("data"));
@@ -147,7 +149,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end("-INT");
+        // Nothing of it is kept, so nothing has to reach the disk.
+        self.kill();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
