@@ -32,6 +32,8 @@ Commands:
          measure one run of very many turns in a window of 32 768 tokens
   bench journal [--seconds N] [--rounds N] [--dir PATH] [--postgres URL]
          measure the stores against a file that is appended to and synced
+  bench journal --start-gigabytes N [--dir PATH]
+         measure how a worker starts on a journal of that size
   bench fold
          measure what an event costs a long run, and how soon one goes on from a snapshot
   soak [--seconds N]

@@ -6,10 +6,10 @@ use tracing::Span;
 
 use super::*;
 use crate::guarded::{GuardedHandle, Job, JobTicket, ReplySlot};
-use crate::ports::{ToolPort, ToolRequest};
+use crate::ports::{ToolPort, ToolReply, ToolRequest, Wanted};
 use crate::watch::Watch;
 
-pub(super) type End = oneshot::Receiver<CallEnd<ToolOutput>>;
+pub(super) type End = oneshot::Receiver<CallEnd<ToolReply>>;
 
 /// A runtime with one tool, and the way to call it without a run.
 pub(super) struct Bench {
@@ -35,6 +35,7 @@ impl Bench {
         self.calls += 1;
         let (reply, end) = oneshot::channel();
         let request = ToolRequest {
+            wanted: Wanted::Call,
             run: RunId::from_u128(run),
             call: CallKey { turn: 1, index: self.calls },
             arguments: Json::empty_object(),
@@ -43,6 +44,7 @@ impl Bench {
         let job = Job {
             request: Arc::new(request),
             deadline: Timestamp::MAX,
+            attempts_made: 0,
             watch: Watch::default(),
             span: Span::none(),
             reply: ReplySlot::new(self.handle.name(), reply),
