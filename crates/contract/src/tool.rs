@@ -411,6 +411,13 @@ pub enum Verified {
     CannotTell,
 }
 
+impl Verified {
+    /// It happened, with this text as its result.
+    pub fn happened(text: impl Into<Arc<str>>) -> Self {
+        Self::Happened(ToolOutput::text(text))
+    }
+}
+
 /// Does one thing for a model. Adapters and `#[tool]` implement it; the runtime supervises it.
 ///
 /// `call` is one attempt. It is run in a task of its own: it may panic, block until its timeout

@@ -102,5 +102,5 @@ pub mod __private {
     pub use dauntless_contract::{Effect, Json, OnExhausted, Tool, ToolCtx, ToolSpec};
     pub use {schemars, serde};
 
-    pub use crate::tool::{Answering, FnTool, IntoAnswer, Returned, ToolSet, tool_fn_with_ctx};
+    pub use crate::tool::{Answering, FnTool, IntoAnswer, Returned, ToolSet, Verifying, tool_fn_with_ctx};
 }

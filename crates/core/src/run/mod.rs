@@ -34,6 +34,7 @@ mod slots;
 mod snapshot;
 mod suspended;
 mod verify;
+mod waits;
 mod withdrawn;
 
 use std::collections::BTreeSet;
@@ -51,6 +52,7 @@ use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
 pub use answer::AnswerShape;
+pub(crate) use ask_user::NAME as ASK_USER;
 use asking::Summarising;
 pub use builtin::toolbox;
 pub use fallback::ModelFallback;
@@ -64,6 +66,7 @@ use slots::Slots;
 pub use snapshot::{FOLD_VERSION, RestoreError};
 use suspended::UnderWay;
 pub use verify::Verification;
+pub use waits::Awaited;
 use withdrawn::Withdrawn;
 
 /// What every run of one agent shares.

@@ -28,14 +28,22 @@ impl Bench {
         let agent = Agent::new("a").tool(tool.clone());
         let crew = runtime.crew(&agent).await.unwrap();
         let handle = crew.tools.values().next().unwrap().clone();
+        Self::on(runtime, tool, handle)
+    }
+
+    pub(super) fn on(runtime: Runtime, tool: FaultyTool, handle: GuardedHandle<ToolPort>) -> Self {
         Self { runtime, tool, handle, calls: 0 }
     }
 
     pub(super) fn call_of(&mut self, run: u128) -> (JobTicket, End) {
+        self.ask(run, Wanted::Call, 0)
+    }
+
+    pub(super) fn ask(&mut self, run: u128, wanted: Wanted, attempts_made: u32) -> (JobTicket, End) {
         self.calls += 1;
         let (reply, end) = oneshot::channel();
         let request = ToolRequest {
-            wanted: Wanted::Call,
+            wanted,
             run: RunId::from_u128(run),
             call: CallKey { turn: 1, index: self.calls },
             arguments: Json::empty_object(),
@@ -44,7 +52,7 @@ impl Bench {
         let job = Job {
             request: Arc::new(request),
             deadline: Timestamp::MAX,
-            attempts_made: 0,
+            attempts_made,
             watch: Watch::default(),
             span: Span::none(),
             reply: ReplySlot::new(self.handle.name(), reply),
