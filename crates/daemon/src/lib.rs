@@ -14,3 +14,4 @@ pub mod store;
 pub mod tally;
 pub mod telemetry;
 pub mod wiring;
+pub mod worker;

@@ -13,13 +13,6 @@ use dauntless_journal::{OpenError, Postgres, PostgresConfig, Sqlite};
 use crate::config::{JournalConfig, StoreAddress, StoreConfig};
 use crate::wiring::Environment;
 
-/// Which code a run needs that this program starts: it rises with what older programs could not drive.
-pub const CODE_VERSION: &str =
-    concat!("dauntless-", env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
-
-/// The versions whose runs this program drives.
-pub const CODE_VERSIONS: [&str; 1] = [CODE_VERSION];
-
 /// A journal that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -6,7 +6,7 @@ use dauntless_contract::{Recorded, RunMeta, RunState, Seq};
 use dauntless_core::run::{RecoverError, RunMachine, RunSpec};
 use dauntless_core::story::{Line, Story};
 
-use super::{Exported, Runs, RunsError};
+use super::{Exported, Runs, RunsError, agent_of};
 use crate::config::Config;
 use crate::wiring::{self, Environment};
 
@@ -41,7 +41,7 @@ impl Runs<'_> {
     pub async fn replay(&self, meta: &RunMeta) -> Result<Replayed, RunsError> {
         let events = self.events(meta.run, meta.head).await?;
         let ended = meta.reason.clone().filter(|_| meta.state == RunState::Ended);
-        let run = Exported { run: meta.run, agent: Arc::clone(&meta.agent), ended, events };
+        let run = Exported { run: meta.run, agent: agent_of(meta, &events), ended, events };
         Ok(compare(&run, &self.spec(&run.agent)?))
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn overview(overview: &Overview) -> String {
     let Overview { counts, stuck, stuck_more, rows, rows_more } = overview;
     let mut text = format!("{}\n", counted(counts));
     for (meta, why) in stuck {
-        let _ = writeln!(text, "  {} is {}", meta.run, one_line(why, TEXT_CHARS_MAX));
+        let _ = writeln!(text, "  {} {}", meta.run, one_line(why, TEXT_CHARS_MAX));
     }
     if *stuck_more > 0 {
         let _ = writeln!(text, "  and {stuck_more} more; --state paused and --state quarantined list them");
@@ -71,7 +71,7 @@ fn row(Row { meta, headline, waits }: &Row) -> [String; 6] {
         meta.run.to_string(),
         meta.state.as_str().to_owned(),
         one_line(&meta.agent, 24),
-        length(rounded(meta.age)),
+        age(meta.age),
         used(headline),
         one_line(&last, CELL_CHARS_MAX),
     ]
@@ -88,9 +88,12 @@ fn used(headline: &Headline) -> String {
     text
 }
 
-/// Ages are told in whole seconds.
-fn rounded(age: Duration) -> Duration {
-    Duration::from_secs(age.as_secs())
+/// How long ago a run was created.
+fn age(age: Duration) -> String {
+    match age.as_secs() {
+        0..60 => "< 1 min".to_owned(),
+        seconds => length(Duration::from_secs(seconds)),
+    }
 }
 
 /// The cells in columns; the last is as wide as it likes.
@@ -168,7 +171,7 @@ fn state(meta: &RunMeta) -> String {
             if meta.state == RunState::Driven { " by" } else { ", last driven by" }
         );
     }
-    let _ = write!(text, "; {} old, {} events", length(rounded(meta.age)), meta.head);
+    let _ = write!(text, "; {} events, the first {} ago", meta.head, age(meta.age));
     if meta.attempts > 1 {
         let _ = write!(text, ", claimed {} times without getting on", meta.attempts);
     }
