@@ -285,31 +285,32 @@ fn a_run_is_shown_event_by_event_with_what_it_waits_for() {
     check(
         &office.prints(&["show", &id[30..]]),
         expect![[r#"
-        run 01900020-0000-7000-8000-000000000002
-          agent    clerk
-          goal     Find the parcel of ORD-1.
-          state    ready, last driven by w1; 6 events, the first < 1 min ago
-          used     2 turns, 4 calls, 3 attempts, 2100 tokens, $0.002200, 1 interruption
-          waits for a worker
-          waits for the user's answer to 2.0: Which parcel? (red / blue), for a moment
+            run 01900020-0000-7000-8000-000000000002
+              agent    clerk
+              goal     Find the parcel of ORD-1.
+              state    ready, last driven by w1; 6 events, the first < 1 min ago
+              used     2 turns, 4 calls, 3 attempts, 2100 tokens, $0.002200, 1 interruption
+              waits for a worker
+              waits for the user's answer to 2.0: Which parcel? (red / blue), for a moment
+              to answer dauntless answer 01900020-0000-7000-8000-000000000002 2.0 TEXT
 
-             1         0 ms  started for clerk with ask_user, order, stock; somebody can be asked
-             2        1.5 s  turn 1: the model asks for 3 calls (1050 tokens)
-                               1.0 order {"id":"ORD-1"}
-                               1.1 stock {"id":"red"}
-                               1.2 nothing {}
-             3        1.7 s  1.0 order: ok after 2 attempts: on its way ([redacted]); 0.7 s of waiting
-             4        2.5 s  1.1 stock: not_found: There is no red one.
-             5        2.6 s  interrupted: the process that drove the run came to its end, and another goes on
-             6          9 s  turn 2: the model asks for 1 call (1050 tokens)
-                               2.0 ask_user {"question":"Which parcel?","choices":["red","blue"]}
+                 1         0 ms  started for clerk with ask_user, order, stock; somebody can be asked
+                 2        1.5 s  turn 1: the model asks for 3 calls (1050 tokens)
+                                   1.0 order {"id":"ORD-1"}
+                                   1.1 stock {"id":"red"}
+                                   1.2 nothing {}
+                 3        1.7 s  1.0 order: ok after 2 attempts: on its way ([redacted]); 0.7 s of waiting
+                 4        2.5 s  1.1 stock: not_found: There is no red one.
+                 5        2.6 s  interrupted: the process that drove the run came to its end, and another goes on
+                 6          9 s  turn 2: the model asks for 1 call (1050 tokens)
+                                   2.0 ask_user {"question":"Which parcel?","choices":["red","blue"]}
 
-        letters that the run has not read
-          1.1, begun under epoch 1, has come to its end
+            letters that the run has not read
+              1.1, begun under epoch 1, has come to its end
 
-        results that came after the run had been taken over
-          1.1, begun under epoch 1: ok: three red ones
-    "#]],
+            results that came after the run had been taken over
+              1.1, begun under epoch 1: ok: three red ones
+        "#]],
     );
     let json: Value = serde_json::from_str(&office.prints(&["show", &id, "--json"])).unwrap();
     assert_eq!((json["meta"]["events"].as_u64(), json["timeline"].as_array().unwrap().len()), (Some(6), 6));
@@ -399,7 +400,7 @@ fn words_reach_a_run_once() {
     office.run(&["answer", &id, "2.0", "the red one"]).assert(33, "", &other);
     let none = format!("dauntless: call 1.0 of run {id} is no open question; open: 2.0\n");
     office.run(&["answer", &id, "1.0", "x"]).assert(33, "", &none);
-    let cancel = "Run RUN is asked to end; the worker that drives it ends it.\n";
+    let cancel = "Run RUN is asked to end, and waits for a worker that ends it.\n";
     assert_eq!(told(&["cancel", &id]), cancel);
     assert_eq!(told(&["cancel", &id]), "Run RUN was asked to end before.\n");
     let letters = office.runtime.block_on(office.journal.letters(run)).unwrap();
@@ -409,29 +410,30 @@ fn words_reach_a_run_once() {
     check(
         &told(&["show", &id]),
         expect![[r#"
-        run RUN
-          agent    clerk
-          goal     Find the parcel of ORD-1.
-          state    ready, last driven by w1; 6 events, the first < 1 min ago
-          used     2 turns, 4 calls, 3 attempts, 2100 tokens, $0.002200, 1 interruption
-          waits for a worker
-          waits for the user's answer to 2.0: Which parcel? (red / blue), for a moment
+            run RUN
+              agent    clerk
+              goal     Find the parcel of ORD-1.
+              state    ready, last driven by w1; 6 events, the first < 1 min ago
+              used     2 turns, 4 calls, 3 attempts, 2100 tokens, $0.002200, 1 interruption
+              waits for a worker
+              waits for the user's answer to 2.0: Which parcel? (red / blue), for a moment
+              to answer dauntless answer RUN 2.0 TEXT
 
-             1         0 ms  started for clerk with ask_user, order, stock; somebody can be asked
-             2        1.5 s  turn 1: the model asks for 3 calls (1050 tokens)
-                               1.0 order {"id":"ORD-1"}
-                               1.1 stock {"id":"red"}
-                               1.2 nothing {}
-             3        1.7 s  1.0 order: ok after 2 attempts: on its way ([redacted]); 0.7 s of waiting
-             4        2.5 s  1.1 stock: not_found: There is no red one.
-             5        2.6 s  interrupted: the process that drove the run came to its end, and another goes on
-             6          9 s  turn 2: the model asks for 1 call (1050 tokens)
-                               2.0 ask_user {"question":"Which parcel?","choices":["red","blue"]}
+                 1         0 ms  started for clerk with ask_user, order, stock; somebody can be asked
+                 2        1.5 s  turn 1: the model asks for 3 calls (1050 tokens)
+                                   1.0 order {"id":"ORD-1"}
+                                   1.1 stock {"id":"red"}
+                                   1.2 nothing {}
+                 3        1.7 s  1.0 order: ok after 2 attempts: on its way ([redacted]); 0.7 s of waiting
+                 4        2.5 s  1.1 stock: not_found: There is no red one.
+                 5        2.6 s  interrupted: the process that drove the run came to its end, and another goes on
+                 6          9 s  turn 2: the model asks for 1 call (1050 tokens)
+                                   2.0 ask_user {"question":"Which parcel?","choices":["red","blue"]}
 
-        letters that the run has not read
-          the answer to 2.0: the blue one
-          the operator wants it to end
-    "#]],
+            letters that the run has not read
+              the answer to 2.0: the blue one
+              the operator wants it to end
+        "#]],
     );
     let over = office.keep(1, whole(), Release::Ended { reason: "completed".into() });
     let too_late = format!("dauntless: run {over} is over already: completed\n");
@@ -520,10 +522,10 @@ fn a_replay_tells_where_an_agent_would_do_otherwise() {
           today:    the run waits for call 1.1 of stock
         Some(0) 8 events, no difference
         Some(0) 8 events, no difference
-        Some(32) event 9 differs
+        Some(32) the end differs
           recorded: the run ended: completed
           today:    the run waits for the model, turn 4
-        Some(32) event 9 differs
+        Some(32) the end differs
           recorded: the run ended: completed
           today:    the run waits for the model, turn 4
     "#]]

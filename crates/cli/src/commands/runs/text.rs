@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use dauntless_contract::{LetterContent, MicroUsd, RunCounts, RunMeta, RunState, Tokens};
-use dauntless_daemon::runs::{Headline, Late, Line, Look, Overview, Row, Unread, length};
+use dauntless_daemon::runs::{Awaited, Headline, Late, Line, Look, Overview, Row, Unread, length};
 use serde_json::{Value, json};
 
 use crate::output::one_line;
@@ -130,6 +130,11 @@ pub(super) fn look(look: &Look) -> String {
     field("used", &headline.used());
     for wait in look.waits() {
         field("waits for", &format!(" {wait}"));
+    }
+    for wait in &headline.waits {
+        if let Awaited::Answer(question) = &wait.awaited {
+            field("to answer", &format!(" dauntless answer {} {} TEXT", meta.run, question.call));
+        }
     }
     if let Some(reason) = &meta.reason {
         field(if meta.state == RunState::Ended { "ended" } else { "because" }, reason);
