@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Attendance, CallKey, CallRecord, MicroUsd, ModelReply, Question, RawCall, Recorded, RunEvent, RunTimer,
-    Seq, Timestamp, Tokens, Usage,
+    Seq, Timestamp, Tokens, Usage, Verified, VerifyVerdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -159,12 +159,17 @@ impl Story {
                 let tool = self.tool(*call);
                 self.open.insert(*call, Open { tool, since: at, question: None });
             }
+            // What did not happen is begun again.
+            RunEvent::CallVerified { verdict: VerifyVerdict::Answered(Verified::NotHappened), .. } => {}
+            RunEvent::CallVerified { call, .. } => self.close(at, *call),
             RunEvent::Interrupted {} => {
                 self.interruptions += 1;
                 self.asked = at;
             }
             RunEvent::TimerFired { timer: RunTimer::WallClock | RunTimer::Settle }
             | RunEvent::CancelRequested { .. }
+            | RunEvent::AttemptFailed { .. }
+            | RunEvent::OutcomeResolved { .. }
             | RunEvent::LetterSetAside { .. }
             | RunEvent::Suspended { .. } => {}
         }
@@ -266,7 +271,7 @@ impl Story {
     fn since(&self, awaited: &Awaited) -> Timestamp {
         let call = match awaited {
             Awaited::Model { .. } | Awaited::Summary { .. } => return self.asked,
-            Awaited::Call { call, .. } | Awaited::Tool { call, .. } => call,
+            Awaited::Call { call, .. } | Awaited::Verdict { call, .. } | Awaited::Tool { call, .. } => call,
             Awaited::Answer(question) => &question.call,
         };
         let open = self.open.get(call).map(|open| open.since);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Attendance, CallKey, CallRecord, CallVerdict, EffectState, Failure, Finish, ModelReply, RawCall,
-    RunEvent, RunTimer, Usage,
+    ResolvedBy, RunEvent, RunTimer, Usage, Verified, VerifyVerdict,
 };
 
 use super::Story;
@@ -38,6 +38,19 @@ impl Story {
                 self.failed(failure, *attempts)
             ),
             RunEvent::CallEnded { call, record } => self.ended_text(*call, record),
+            RunEvent::AttemptFailed { call, by, attempt, failure, wait } => {
+                let tool = by.clone().unwrap_or_else(|| self.tool(*call));
+                let (failed, wait) = (self.failed(failure, 1), length(*wait));
+                format!("{call} {tool}: attempt {attempt} failed with {failed}; the next after {wait}")
+            }
+            RunEvent::CallVerified { call, verdict } => self.verified_text(*call, verdict),
+            RunEvent::OutcomeResolved { call, record, by } => {
+                let by = match by {
+                    ResolvedBy::Late { epoch: _ } => "by the worker that had begun it".to_owned(),
+                    ResolvedBy::Person { name } => format!("by {}", self.quoted(name)),
+                };
+                format!("told {by}, what was unknown: {}", self.ended_text(*call, record))
+            }
             RunEvent::InputGiven { call, text } if text.trim().is_empty() => {
                 format!("{call}: the user had no answer")
             }
@@ -61,6 +74,18 @@ impl Story {
             RunEvent::Suspended { calls, model } => suspended(calls, *model),
         };
         (text, Vec::new())
+    }
+
+    fn verified_text(&self, call: CallKey, verdict: &VerifyVerdict) -> String {
+        let said = match verdict {
+            VerifyVerdict::Answered(Verified::Happened(output)) => {
+                format!("it happened: {}", self.quoted(&output.text))
+            }
+            VerifyVerdict::Answered(Verified::NotHappened) => "it did not happen".to_owned(),
+            VerifyVerdict::Answered(Verified::CannotTell) => "it cannot tell".to_owned(),
+            VerifyVerdict::Failed(failure) => self.failed(failure, 1),
+        };
+        format!("{call} {}: asked whether the call happened: {said}", self.tool(call))
     }
 
     fn ended_text(&self, call: CallKey, record: &CallRecord) -> String {

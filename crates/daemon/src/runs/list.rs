@@ -1,8 +1,9 @@
 //! All runs at a glance, and above them those that no worker will take by itself.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use dauntless_contract::{ClaimFilter, RunCounts, RunMeta, RunState};
+use dauntless_contract::{Alarm, ClaimFilter, RunCounts, RunMeta, RunState};
 use dauntless_runtime::CODE_VERSION;
 
 use super::{Headline, Look, Runs, RunsError};
@@ -23,6 +24,8 @@ pub struct Listed {
 pub struct Overview {
     /// How many there are.
     pub counts: RunCounts,
+    /// What endangers the journal.
+    pub alarms: Vec<Alarm>,
     /// Those that no worker of this program takes by itself, each with what it is, the oldest first.
     pub stuck: Vec<(RunMeta, String)>,
     /// How many more of those there are.
@@ -44,6 +47,8 @@ pub struct Row {
     pub waits: String,
 }
 
+/// How long others may keep a transaction open before it is told.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Most runs that are named as stuck.
 const STUCK_MAX: usize = 20;
 
@@ -73,6 +78,7 @@ impl Runs<'_> {
         .await?;
         let filter = ClaimFilter { code_versions: Some(vec![CODE_VERSION.into()]), ..ClaimFilter::default() };
         let counts = self.journal.counts(filter).await?;
+        let alarms = self.journal.alarms(PATIENCE).await?;
         let mut rows = Vec::new();
         for meta in newest {
             let look = self.look(meta).await?;
@@ -81,7 +87,7 @@ impl Runs<'_> {
             rows.push(Row { meta, headline, waits });
         }
         let (stuck_more, rows_more) = (stuck_all - stuck.len(), matching - rows.len());
-        Ok(Overview { counts, stuck, stuck_more, rows, rows_more })
+        Ok(Overview { counts, alarms, stuck, stuck_more, rows, rows_more })
     }
 }
 

@@ -49,6 +49,72 @@ impl Server {
         server
     }
 
+    /// A copy of it that follows it, in a directory of its own.
+    pub(crate) fn standby(&self, dir: &Path) -> Self {
+        std::fs::create_dir_all(dir).unwrap();
+        let user = server_user();
+        if let Some((uid, gid)) = user {
+            chown(dir, Some(uid), Some(gid)).unwrap();
+        }
+        let mut command = program("pg_basebackup", user);
+        command
+            .args(["-R", "-c", "fast", "-U", "tester", "-h"])
+            .arg(&self.dir)
+            .arg("-D")
+            .arg(dir.join("data"));
+        let made = command.output().unwrap();
+        assert!(made.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&made.stderr));
+        let mut server = Self { dir: dir.to_owned(), child: start(dir, &[]), settings: Vec::new() };
+        server.wait_until_ready();
+        server
+    }
+
+    /// Lets a copy take writes.
+    pub(crate) fn promote(&self) {
+        let mut command = program("pg_ctl", server_user());
+        let promoted = command.args(["promote", "-w", "-D"]).arg(self.dir.join("data")).output().unwrap();
+        assert!(promoted.status.success(), "pg_ctl: {}", String::from_utf8_lossy(&promoted.stderr));
+    }
+
+    /// Ends it without asking.
+    pub(crate) fn kill(&mut self) {
+        self.end("-QUIT");
+    }
+
+    /// Ends it in order.
+    pub(crate) fn stop(&mut self) {
+        self.end("-INT");
+    }
+
+    pub(crate) fn start_again(&mut self) {
+        self.child = start(&self.dir, &self.settings);
+        self.wait_until_ready();
+    }
+
+    /// A connection past the store.
+    async fn raw(&self) -> tokio_postgres::Client {
+        let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    pub(crate) async fn execute(&self, statement: &str) {
+        self.raw().await.execute(statement, &[]).await.unwrap();
+    }
+
+    /// Waits until a statement answers yes.
+    pub(crate) async fn wait_for(&self, statement: &str) {
+        let (client, started) = (self.raw().await, Instant::now());
+        loop {
+            let row = client.query_opt(statement, &[]).await.unwrap();
+            if row.and_then(|row| row.get::<_, Option<bool>>(0)) == Some(true) {
+                return;
+            }
+            assert!(started.elapsed() < Duration::from_secs(30), "never: {statement}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     fn wait_until_ready(&mut self) {
         let started = Instant::now();
         while !is_ready(&self.dir) {
@@ -60,15 +126,18 @@ impl Server {
 
     /// Ends it as a power cut would, but for the machine, and starts it again.
     pub(crate) fn crash_and_restart(&mut self) {
-        self.end("-QUIT");
-        self.child = start(&self.dir, &self.settings);
-        self.wait_until_ready();
+        self.kill();
+        self.start_again();
     }
 
     fn end(&mut self, signal: &str) {
         let id = self.child.id().to_string();
         Command::new("kill").args([signal, &id]).status().unwrap();
         self.child.wait().unwrap();
+    }
+
+    pub(crate) fn host(&self) -> String {
+        self.dir.display().to_string()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -134,8 +203,9 @@ fn start(dir: &Path, settings: &[String]) -> Child {
 
 fn is_ready(dir: &Path) -> bool {
     // The server writes this line when it takes connections.
-    std::fs::read_to_string(dir.join("data/postmaster.pid"))
-        .is_ok_and(|text| text.lines().nth(7).is_some_and(|state| state.trim() == "ready"))
+    std::fs::read_to_string(dir.join("data/postmaster.pid")).is_ok_and(|text| {
+        text.lines().nth(7).is_some_and(|state| matches!(state.trim(), "ready" | "standby"))
+    })
 }
 
 fn log(dir: &Path) -> String {

@@ -16,8 +16,11 @@ const CELL_CHARS_MAX: usize = 100;
 
 /// All runs: their counts, those that wait for an operator, and a table.
 pub(super) fn overview(overview: &Overview) -> String {
-    let Overview { counts, stuck, stuck_more, rows, rows_more } = overview;
+    let Overview { counts, alarms, stuck, stuck_more, rows, rows_more } = overview;
     let mut text = format!("{}\n", counted(counts));
+    for alarm in alarms {
+        let _ = writeln!(text, "  {}", one_line(&alarm.to_string(), TEXT_CHARS_MAX));
+    }
     for (meta, why) in stuck {
         let _ = writeln!(text, "  {} {}", meta.run, one_line(why, TEXT_CHARS_MAX));
     }
@@ -196,7 +199,8 @@ fn told(Unread { id, content }: &Unread) -> String {
 
 /// All runs, as one line of JSON.
 pub(super) fn overview_json(overview: &Overview) -> String {
-    let Overview { counts, stuck, stuck_more, rows, rows_more } = overview;
+    let Overview { counts, alarms, stuck, stuck_more, rows, rows_more } = overview;
+    let alarms: Vec<String> = alarms.iter().map(ToString::to_string).collect();
     let RunCounts { ready, driven, orphaned, paused, quarantined, ended, unclaimable } = *counts;
     let stuck: Vec<Value> = stuck.iter().map(|(meta, why)| json!({ "run": meta.run, "why": why })).collect();
     let rows: Vec<Value> =
@@ -206,7 +210,7 @@ pub(super) fn overview_json(overview: &Overview) -> String {
             "ready": ready, "driven": driven, "orphaned": orphaned, "paused": paused,
             "quarantined": quarantined, "ended": ended, "unclaimable": unclaimable,
         },
-        "stuck": stuck, "stuck_more": stuck_more, "runs": rows, "runs_more": rows_more,
+        "alarms": alarms, "stuck": stuck, "stuck_more": stuck_more, "runs": rows, "runs_more": rows_more,
     });
     format!("{value}\n")
 }
