@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Attendance, CallKey, CallRecord, MicroUsd, ModelReply, Question, RawCall, Recorded, RunEvent, RunTimer,
-    Seq, Timestamp, Tokens, Usage,
+    Seq, Timestamp, Tokens, Usage, Verified, VerifyVerdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -163,6 +163,9 @@ impl Story {
                 let tool = self.tool(*call);
                 self.open.insert(*call, Open { tool, since: at, question: None });
             }
+            // What did not happen is begun again.
+            RunEvent::CallVerified { verdict: VerifyVerdict::Answered(Verified::NotHappened), .. } => {}
+            RunEvent::CallVerified { call, .. } => self.close(at, *call),
             RunEvent::Interrupted {} => {
                 self.interruptions += u32::from(!self.let_go);
                 self.asked = at;
@@ -170,7 +173,6 @@ impl Story {
             RunEvent::TimerFired { timer: RunTimer::WallClock | RunTimer::Settle }
             | RunEvent::CancelRequested { .. }
             | RunEvent::AttemptFailed { .. }
-            | RunEvent::CallVerified { .. }
             | RunEvent::OutcomeResolved { .. }
             | RunEvent::ConfigChosen { .. }
             | RunEvent::LetterSetAside { .. }
@@ -274,7 +276,7 @@ impl Story {
     fn since(&self, awaited: &Awaited) -> Timestamp {
         let call = match awaited {
             Awaited::Model { .. } | Awaited::Summary { .. } => return self.asked,
-            Awaited::Call { call, .. } | Awaited::Tool { call, .. } => call,
+            Awaited::Call { call, .. } | Awaited::Verdict { call, .. } | Awaited::Tool { call, .. } => call,
             Awaited::Answer(question) => &question.call,
         };
         let open = self.open.get(call).map(|open| open.since);

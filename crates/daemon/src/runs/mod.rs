@@ -15,8 +15,8 @@ mod submit;
 use std::sync::Arc;
 
 use dauntless_contract::{
-    AppendError, CallKey, CreateError, JournalError, LetterContent, ListQuery, ReadError, Recorded, RunId,
-    RunMeta, RunState, Seq, SharedJournal,
+    AppendError, CallKey, CreateError, JournalError, LetterContent, ListQuery, ReadError, Recorded, RunEvent,
+    RunId, RunMeta, RunState, Seq, SharedJournal,
 };
 use dauntless_core::redact::{RedactError, Redactor};
 
@@ -242,6 +242,14 @@ impl<'c> Runs<'c> {
             }
             events.extend(page);
         }
+    }
+}
+
+/// The agent of a run, as its start names it.
+fn agent_of(meta: &RunMeta, events: &[Recorded]) -> Arc<str> {
+    match events.first().map(|first| &first.event) {
+        Some(RunEvent::RunStarted { agent, .. }) => Arc::clone(agent),
+        _ => Arc::clone(&meta.agent),
     }
 }
 
