@@ -81,7 +81,9 @@ impl Story {
             Progress::CallRepaired { call, repairs } => {
                 self.change(call, |call| repairs.iter().for_each(|repair| call.note(repair)))
             }
-            Progress::AttemptStarted { call, attempt, .. } => self.change(call, |call| call.begin(*attempt)),
+            Progress::AttemptStarted { call, attempt, .. } | Progress::ChildStarted { call, attempt, .. } => {
+                self.change(call, |call| call.begin(*attempt))
+            }
             Progress::AttemptFailed { call, code, wait, .. } => {
                 self.change(call, |call| call.now = Now::Waiting { code: *code, wait: *wait })
             }
@@ -132,7 +134,10 @@ impl Story {
                 self.asking = None;
                 None
             }
-            Progress::TextArrived { .. } | Progress::InputRequested(_) | Progress::InputGiven { .. } => None,
+            Progress::TextArrived { .. }
+            | Progress::InputRequested(_)
+            | Progress::InputGiven { .. }
+            | Progress::ChildEnded { .. } => None,
         }
     }
 

@@ -250,7 +250,16 @@ impl Actor for OrchestratorActor {
             clock,
             journal: journal.map(|(journal, fence)| Appender { journal, fence, head: 0 }),
             watch,
-            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance, tools }),
+            start: Some(RunEvent::RunStarted {
+                agent,
+                goal,
+                limits,
+                history,
+                repairs,
+                attendance,
+                tools,
+                lineage: None,
+            }),
             outcome: Some(outcome),
             model: None,
             calls: BTreeMap::new(),
@@ -369,6 +378,8 @@ impl RunShell {
                     tool.cancel(*ticket, reach);
                 }
             }
+            // No agent of this runtime has links, so no run has children.
+            RunEffect::Delegate(_) | RunEffect::CancelChild { .. } => {}
             RunEffect::CancelModel { turn: _ } => {
                 if let Some((model, ticket)) = self.model.take() {
                     model.cancel(ticket, CancelReach::Running);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, CallRecord, CallVerdict, Effect, Failure, FailureCode, Finish, ModelReply, OnExhausted,
-    PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
+    CallKey, CallRecord, CallVerdict, Effect, EffectState, Failure, FailureCode, Finish, ModelReply,
+    OnExhausted, PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall,
+    ToolSpec,
 };
 
 use super::held::Repetition;
@@ -35,6 +36,9 @@ impl RunMachine {
             if let Some(reason) = self.take_call(now, raw, cut, &mut slots, effects) {
                 stuck.get_or_insert(reason);
             }
+        }
+        if stuck.is_none() {
+            self.start_children(now, &mut slots, effects);
         }
         match stuck {
             Some(reason) => self.stop_calls(now, slots, reason, None, effects),
@@ -173,7 +177,10 @@ impl RunMachine {
     }
 
     /// Some calls may have ended: goes on with what that leads to.
-    pub(super) fn go_on(&mut self, now: Timestamp, slots: Slots, effects: &mut Vec<RunEffect>) -> Phase {
+    pub(super) fn go_on(&mut self, now: Timestamp, mut slots: Slots, effects: &mut Vec<RunEffect>) -> Phase {
+        if slots.first_terminal().is_none() {
+            self.start_children(now, &mut slots, effects);
+        }
         match slots.first_terminal().cloned() {
             Some(Terminal { reason, explanation }) => {
                 self.stop_calls(now, slots, reason, Some(explanation), effects)
@@ -211,9 +218,12 @@ impl RunMachine {
         }
         // Several calls of one batch may be terminal; the first in call order gives the reason.
         let (reason, explanation) = match (reason, slots.first_terminal()) {
-            (StopReason::ToolTerminal { .. } | StopReason::ToolExhausted { .. }, Some(first)) => {
-                (first.reason.clone(), Some(Arc::clone(&first.explanation)))
-            }
+            (
+                StopReason::ToolTerminal { .. }
+                | StopReason::ToolExhausted { .. }
+                | StopReason::ChildFailed { .. },
+                Some(first),
+            ) => (first.reason.clone(), Some(Arc::clone(&first.explanation))),
             (reason, _) => (reason, explanation),
         };
         self.close(now, slots, reason, explanation, effects)
@@ -255,6 +265,7 @@ impl RunMachine {
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         Self::end_parked(&mut slots, effects);
+        let patience = patience.max(self.stop_children(&mut slots, effects));
         if slots.all_answered() {
             return self.close(now, slots, reason, explanation, effects);
         }
@@ -271,6 +282,9 @@ impl RunMachine {
         explanation: Option<Arc<str>>,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        let unsure = |spec: &ToolSpec| !matches!(spec.effect, Effect::ReadOnly | Effect::Idempotent);
+        let lost = slots.running_with_spec().filter(|(_, spec)| unsure(spec)).count();
+        self.totals.effects += u32::try_from(lost).unwrap_or(u32::MAX);
         let history = Arc::make_mut(&mut self.history);
         history.round(slots.into_round());
         let text = history.last_assistant_text().cloned();
@@ -346,6 +360,9 @@ impl RunMachine {
         self.totals.tool_attempts += attempts;
         let Running { asked, by, .. } = running;
         let (attempts, waited) = (running.attempts + attempts, running.waited + waited);
+        if left_a_mark(by.effect, attempts, &verdict) {
+            self.totals.effects += 1;
+        }
         let (observation, failure, terminal) = match verdict {
             CallVerdict::Succeeded(output) => {
                 self.guard.succeeded(&slot.fingerprint, &output, asked.polling);
@@ -380,6 +397,15 @@ impl RunMachine {
         }));
         slots.answer(key, observation, terminal);
     }
+}
+
+/// Whether a call did, or may have done, what a repetition would do again.
+fn left_a_mark(effect: Effect, attempts: u32, verdict: &CallVerdict) -> bool {
+    let happened = match verdict {
+        CallVerdict::Succeeded(_) => true,
+        CallVerdict::Failed(failure) => failure.effect != EffectState::None,
+    };
+    happened && attempts > 0 && !matches!(effect, Effect::ReadOnly | Effect::Idempotent)
 }
 
 /// What becomes of one call before it is executed.

@@ -102,6 +102,20 @@ impl Held {
         }
     }
 
+    /// Notes that a child which failed may have done something.
+    pub(super) fn child_failed(&mut self, key: CallKey, call: &Fingerprint, failure: &Failure) {
+        if failure.effect == EffectState::Unknown && self.0.len() < REMEMBERED_MAX {
+            self.0.entry(call.digest()).or_insert_with(|| Unsure {
+                first: key,
+                code: failure.code,
+                hint: None,
+                keyed: false,
+                refusals: 0,
+                refused_in: None,
+            });
+        }
+    }
+
     /// Notes that a call worked: with the key of an earlier one, what became of that is known too.
     pub(super) fn succeeded(&mut self, call: &Fingerprint, running: &Running) {
         if running.repeats.is_some() {

@@ -30,7 +30,10 @@ impl RunMachine {
     ) -> Phase {
         let phase = match phase {
             Phase::Created | Phase::Ended(_) => return phase,
-            Phase::Settling { .. } => phase,
+            Phase::Settling { ref slots, .. } => {
+                self.wait_again(now, slots, effects);
+                phase
+            }
             Phase::Summarising(_) | Phase::Asking { .. } | Phase::Calling(_) if now < self.deadline() => {
                 effects.push(RunEffect::StartTimer { timer: RunTimer::WallClock, at: self.deadline() });
                 phase
@@ -111,6 +114,7 @@ impl RunMachine {
                 let (tool, at, spread) = (Arc::clone(&slot.call.name), wait.at, wait.spread);
                 return effects.push(RunEffect::Park { call, tool, at, spread });
             }
+            SlotState::Delegated(_) => return self.attach(now, slots, call, effects),
             SlotState::Running(running) => running,
         };
         if !running.by.effect.repeatable() {

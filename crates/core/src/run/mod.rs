@@ -15,9 +15,11 @@ mod ask_user;
 mod asking;
 mod builtin;
 mod calls;
+mod delegate;
 mod dispatch;
 mod ending;
 mod fallback;
+mod handoff;
 mod held;
 mod interrupted;
 mod limits;
@@ -42,6 +44,7 @@ use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+use crate::tree::{Delegation, Kin, Links};
 pub use answer::AnswerShape;
 use asking::Summarising;
 pub use builtin::toolbox;
@@ -66,6 +69,8 @@ pub struct RunSpec {
     pub model: Arc<ModelSpec>,
     /// The models that are asked when it fails, in order.
     pub fallbacks: Vec<ModelFallback>,
+    /// The agents that it may ask; each is a tool as well.
+    pub links: Links,
     /// Masks secrets in what a watcher sees.
     pub redactor: Redactor,
 }
@@ -119,6 +124,19 @@ pub enum RunEffect {
         call: CallKey,
         /// How far the stop may go.
         reach: CancelReach,
+    },
+    /// Start a child run, or find it again if it was started before. Its end is an event,
+    /// [`RunEvent::ChildEnded`], with whatever outcome it had.
+    Delegate(Delegation),
+    /// Cancel a child run. It still ends with an event; one that was never started is told as
+    /// cancelled.
+    CancelChild {
+        /// The call that asked for it, or the step of a plan.
+        call: CallKey,
+        /// The child.
+        run: RunId,
+        /// Who wants it, for the child's own stop reason.
+        by: Arc<str>,
     },
     /// Stop waiting for the model. What it still answers is stale.
     CancelModel {
@@ -211,6 +229,8 @@ pub struct RunMachine {
     misfits: u32,
     /// Requests in a row whose answer was lost with the process that waited for it.
     lost: u32,
+    /// Itself and the runs above it.
+    kin: Kin,
     phase: Phase,
 }
 
@@ -234,6 +254,7 @@ impl PartialEq for RunMachine {
             && self.attendance == other.attendance
             && self.misfits == other.misfits
             && self.lost == other.lost
+            && self.kin == other.kin
             && self.phase == other.phase
     }
 }
@@ -241,9 +262,11 @@ impl PartialEq for RunMachine {
 impl RunMachine {
     /// A run that has not started; its first event is [`RunEvent::RunStarted`].
     pub fn new(run: RunId, spec: Arc<RunSpec>) -> Self {
+        let kin = Kin::new(run, &spec.agent.name, "", None);
         Self {
             run,
             spec,
+            kin,
             limits: RunLimits::default(),
             started: Timestamp::ZERO,
             turn: 0,
@@ -269,7 +292,11 @@ impl RunMachine {
         let mut effects = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (Phase::Created, RunEvent::RunStarted { goal, limits, history, repairs, attendance, .. }) => {
+            (
+                Phase::Created,
+                RunEvent::RunStarted { goal, limits, history, repairs, attendance, lineage, .. },
+            ) => {
+                self.kin = Kin::new(self.run, &self.spec.agent.name, &goal, lineage);
                 self.start(now, &goal, (limits, attendance), (history, repairs), &mut effects)
             }
             (
@@ -304,6 +331,18 @@ impl RunMachine {
             (Phase::Settling { slots, reason, explanation }, RunEvent::CallEnded { call, record }) => {
                 self.call_settled(now, slots, reason, explanation, (call, record), &mut effects)
             }
+            (Phase::Calling(slots), RunEvent::ChildEnded { call, attempt, outcome }) => {
+                self.child_ended(now, slots, call, attempt, &outcome, &mut effects)
+            }
+            (
+                Phase::Settling { slots, reason, explanation },
+                RunEvent::ChildEnded { call, attempt, outcome },
+            ) => {
+                self.child_settled(now, slots, (reason, explanation), (call, attempt, &outcome), &mut effects)
+            }
+            (Phase::Calling(slots), RunEvent::TimerFired { timer: RunTimer::Child(call) }) => {
+                self.child_overdue(now, slots, call, &mut effects)
+            }
             (Phase::Calling(slots), RunEvent::InputGiven { call, text }) => {
                 self.input_given(now, slots, call, text, &mut effects)
             }
@@ -331,8 +370,9 @@ impl RunMachine {
                 | RunEvent::SummaryReplied { .. }
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::CallEnded { .. }
+                | RunEvent::ChildEnded { .. }
                 | RunEvent::InputGiven { .. }
-                | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
+                | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) | RunTimer::Child(_) },
             ) => phase,
         };
         effects

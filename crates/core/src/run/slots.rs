@@ -9,7 +9,12 @@ use dauntless_contract::{
 };
 
 use crate::observation;
+use crate::plan::Tally;
 use crate::toolbox::Fingerprint;
+
+mod delegated;
+
+pub(super) use delegated::{Child, Delegated, Stage};
 
 /// The calls of one turn, in the order the model asked for them.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +27,8 @@ pub(super) struct Slots {
     open: usize,
     /// The first slot in call order whose failure ends the run.
     terminal: Option<usize>,
+    /// How the delegations that have ended did.
+    tally: Tally,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +43,8 @@ pub(super) enum SlotState {
     Running(Running),
     /// Nothing of it is under way: it waits for its tool to be back.
     Parked(Running, Wait),
+    /// Another run works on it.
+    Delegated(Delegated),
     Answered {
         observation: Observation,
         cut: Cut,
@@ -118,6 +127,7 @@ impl Slots {
             slots: Vec::with_capacity(reply.calls.len()),
             open: 0,
             terminal: None,
+            tally: Tally::default(),
         }
     }
 
@@ -131,7 +141,7 @@ impl Slots {
     }
 
     pub(super) fn push(&mut self, call: ToolCall, fingerprint: Fingerprint, state: SlotState) -> CallKey {
-        if let SlotState::Running(_) | SlotState::Parked(..) = state {
+        if let SlotState::Running(_) | SlotState::Parked(..) | SlotState::Delegated(_) = state {
             self.open += 1;
         }
         self.slots.push(Slot { call, fingerprint, state });
@@ -146,7 +156,7 @@ impl Slots {
     pub(super) fn running_with_spec(&self) -> impl Iterator<Item = (CallKey, &Arc<ToolSpec>)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
             SlotState::Running(running) => Some((self.key(index), &running.by)),
-            SlotState::Parked(..) | SlotState::Answered { .. } => None,
+            SlotState::Parked(..) | SlotState::Delegated(_) | SlotState::Answered { .. } => None,
         })
     }
 
@@ -171,7 +181,10 @@ impl Slots {
             {
                 Some((slot, running))
             }
-            SlotState::Running(_) | SlotState::Parked(..) | SlotState::Answered { .. } => None,
+            SlotState::Running(_)
+            | SlotState::Parked(..)
+            | SlotState::Delegated(_)
+            | SlotState::Answered { .. } => None,
         }
     }
 
@@ -260,7 +273,7 @@ impl Slots {
     pub(super) fn first_parked(&self) -> Option<(CallKey, &ToolCall, &Running)> {
         self.slots.iter().enumerate().find_map(|(index, slot)| match &slot.state {
             SlotState::Parked(running, _) => Some((self.key(index), &slot.call, running)),
-            SlotState::Running(_) | SlotState::Answered { .. } => None,
+            SlotState::Running(_) | SlotState::Delegated(_) | SlotState::Answered { .. } => None,
         })
     }
 
@@ -283,7 +296,7 @@ impl Slots {
     pub(super) fn first_terminal(&self) -> Option<&Terminal> {
         match &self.slots.get(self.terminal?)?.state {
             SlotState::Answered { terminal, .. } => terminal.as_ref(),
-            SlotState::Running(_) | SlotState::Parked(..) => None,
+            SlotState::Running(_) | SlotState::Parked(..) | SlotState::Delegated(_) => None,
         }
     }
 
@@ -302,6 +315,14 @@ impl Slots {
                     let failure = Failure::cancelled("The run ended before this call answered.")
                         .effect(EffectState::Unknown);
                     (slot.call, observation::failure(&failure, running.attempts + 1, running.by.effect))
+                }
+                SlotState::Delegated(delegated) => {
+                    let failure = Failure::cancelled(format!(
+                        "The run ended before `{}`, which had been told to stop, did.",
+                        delegated.agent
+                    ));
+                    let failure = failure.effect(EffectState::Unknown);
+                    (slot.call, observation::failure(&failure, delegated.attempt, Effect::Once))
                 }
             })
             .collect();
