@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, CallRecord, CallVerdict, Effect, EffectState, Failure, FailureCode, Finish, ModelReply,
-    OnExhausted, PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall,
-    ToolSpec,
+    CallKey, CallRecord, CallVerdict, Effect, Failure, FailureCode, Finish, ModelReply, OnExhausted,
+    PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
-use super::held::Repetition;
+use super::held::{Repetition, left_a_mark};
 use super::nudge::Dud;
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
@@ -397,15 +396,6 @@ impl RunMachine {
         }));
         slots.answer(key, observation, terminal);
     }
-}
-
-/// Whether a call did, or may have done, what a repetition would do again.
-fn left_a_mark(effect: Effect, attempts: u32, verdict: &CallVerdict) -> bool {
-    let happened = match verdict {
-        CallVerdict::Succeeded(_) => true,
-        CallVerdict::Failed(failure) => failure.effect != EffectState::None,
-    };
-    happened && attempts > 0 && !matches!(effect, Effect::ReadOnly | Effect::Idempotent)
 }
 
 /// What becomes of one call before it is executed.

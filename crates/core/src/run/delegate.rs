@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    CallKey, Effect, EffectState, Failure, LimitKind, MicroUsd, Outcome, Progress, RunTimer, StopReason,
-    StoppedBy, Timestamp, Tokens, ToolOutput, Usage,
+    CallKey, Effect, EffectState, Failure, LimitKind, Outcome, Progress, RunEvent, RunLimits, RunTimer,
+    StopReason, StoppedBy, Timestamp, ToolOutput,
 };
 
-use super::slots::{Child, Delegated, Slots, Stage, Terminal};
-use super::{Phase, RunEffect, RunMachine, SETTLE_MAX, nudge};
+use super::slots::{Delegated, Slots, Stage, Terminal};
+use super::{Phase, RunEffect, RunMachine, nudge};
 use crate::observation;
 use crate::plan::Joined;
-use crate::tree::{Ask, Class, Delegation, End, Hears, LinkKind, OnFailure, Purse, child_run, goal_of, said};
+use crate::tree::{
+    Ask, Child, Class, Delegation, End, Hears, Kin, LinkKind, OnFailure, Purse, child_run, goal_of, said,
+};
 
 /// What a delegation came to.
 pub(super) enum Came<'a> {
@@ -31,6 +33,37 @@ impl From<Failure> for Came<'_> {
 }
 
 impl RunMachine {
+    /// Learns from its start who is above this run.
+    pub(super) fn meet_kin(&mut self, event: &RunEvent) {
+        if let (Phase::Created, RunEvent::RunStarted { goal, lineage, .. }) = (&self.phase, event) {
+            self.kin = Kin::new(self.run, &self.spec.agent.name, goal, lineage.clone());
+        }
+    }
+
+    /// A child ended, or its time is over.
+    pub(super) fn on_child(
+        &mut self,
+        now: Timestamp,
+        phase: Phase,
+        event: RunEvent,
+        effects: &mut Vec<RunEffect>,
+    ) -> Phase {
+        match (phase, event) {
+            (Phase::Calling(slots), RunEvent::ChildEnded { call, attempt, outcome }) => {
+                self.child_ended(now, slots, call, attempt, &outcome, effects)
+            }
+            (
+                Phase::Settling { slots, reason, explanation },
+                RunEvent::ChildEnded { call, attempt, outcome },
+            ) => self.child_settled(now, slots, (reason, explanation), (call, attempt, &outcome), effects),
+            (Phase::Calling(slots), RunEvent::TimerFired { timer: RunTimer::Child(call) }) => {
+                self.child_overdue(now, slots, call, effects)
+            }
+            // A run that asks its model or has ended has no children: it is late.
+            (phase, _) => phase,
+        }
+    }
+
     /// The agents that cannot be asked, whatever the goal: so the model is not offered them.
     pub(super) fn out_of_reach(&self) -> Vec<Arc<str>> {
         let left = Purse::new(&self.limits, &self.totals, []).left();
@@ -108,7 +141,7 @@ impl RunMachine {
             Stage::Running(child) => child,
             Stage::Stopping(child) => {
                 effects.push(self.cancel_child(call, child));
-                effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: overdue(child) });
+                effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
                 return;
             }
         };
@@ -119,12 +152,11 @@ impl RunMachine {
         let (agent, attempt, run) = (Arc::clone(&delegated.agent), delegated.attempt, child.run);
         let told = Progress::ChildStarted { call, agent: Arc::clone(&agent), run, attempt };
         effects.push(RunEffect::Report(told));
-        let mut limits = child.limits.clone();
-        limits.wall_clock = child.deadline.since(now);
+        let limits = child.limits_at(now);
         let (goal, lineage) = (goal_of(&slot.call.arguments), self.kin.of_child());
         let delegation = Delegation { call, attempt, run, agent, goal, history, limits, lineage };
         effects.push(RunEffect::Delegate(delegation));
-        effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: overdue(child) });
+        effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
     }
 
     fn cancel_child(&self, call: CallKey, child: &Child) -> RunEffect {
@@ -132,7 +164,7 @@ impl RunMachine {
     }
 
     /// A child ended while this run goes on.
-    pub(super) fn child_ended(
+    fn child_ended(
         &mut self,
         now: Timestamp,
         mut slots: Slots,
@@ -157,7 +189,7 @@ impl RunMachine {
     }
 
     /// A child of a run that winds down ended.
-    pub(super) fn child_settled(
+    fn child_settled(
         &mut self,
         now: Timestamp,
         mut slots: Slots,
@@ -331,7 +363,7 @@ impl RunMachine {
     }
 
     /// A child did not end by its deadline, and not by its own limit either.
-    pub(super) fn child_overdue(
+    fn child_overdue(
         &mut self,
         now: Timestamp,
         mut slots: Slots,
@@ -343,7 +375,7 @@ impl RunMachine {
         else {
             return Phase::Calling(slots);
         };
-        if now < overdue(child) {
+        if now < child.overdue() {
             // The timer was that of an earlier child of this call.
             return Phase::Calling(slots);
         }
@@ -354,19 +386,19 @@ impl RunMachine {
         ))
         .hint("Find out what was done before you have it done again, or go on without it.")
         .effect(EffectState::Unknown);
-        let held = child.limits.clone();
-        self.forfeit(held.tokens, held.cost, held.children);
+        self.totals += child.forfeit();
         self.answer_delegation(&mut slots, call, failure.into(), effects);
         self.join_children(&mut slots, effects);
         self.go_on(now, slots, effects)
     }
 
-    /// A child that is never heard of counts as having used all that it held.
-    fn forfeit(&mut self, tokens: Tokens, cost: MicroUsd, children: u32) {
-        self.totals.usage += Usage::new(tokens, Tokens::ZERO);
-        self.totals.cost += cost;
-        self.totals.effects += 1;
-        self.totals.children = self.totals.children.saturating_add(children).saturating_add(1);
+    /// After this run's process has ended, children that had been told to stop are told again.
+    pub(super) fn cancel_again(&self, now: Timestamp, slots: &Slots, effects: &mut Vec<RunEffect>) {
+        for (call, delegated, _) in slots.children() {
+            if matches!(delegated.stage, Stage::Stopping(_)) {
+                self.attach(now, slots, call, effects);
+            }
+        }
     }
 
     /// After this run's process has ended, a run that winds down waits for its children once more.
@@ -382,15 +414,7 @@ impl RunMachine {
 
 /// How long the children of a run that ends may take: each level of runs has its own calls to settle.
 fn patience(slots: &Slots) -> Duration {
-    slots.children().map(|(.., child)| settling(child)).max().unwrap_or_default()
-}
-
-fn settling(child: &Child) -> Duration {
-    SETTLE_MAX * (child.limits.depth.min(16) + 1)
-}
-
-fn overdue(child: &Child) -> Timestamp {
-    child.deadline + settling(child)
+    slots.children().map(|(.., child)| child.settling()).max().unwrap_or_default()
 }
 
 /// Why a child may not start.
@@ -402,7 +426,7 @@ enum Refused {
 }
 
 impl Refused {
-    fn failure(self, limits: &dauntless_contract::RunLimits) -> Failure {
+    fn failure(self, limits: &RunLimits) -> Failure {
         match self {
             Self::Limit(limit) => Failure::cancelled(format!(
                 "No other agent was asked: it would go beyond this run's limit of {}.",

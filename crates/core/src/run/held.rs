@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dauntless_contract::{CallKey, Effect, EffectState, Failure, FailureCode};
+use dauntless_contract::{CallKey, CallVerdict, Effect, EffectState, Failure, FailureCode};
 
 use super::slots::Running;
 use crate::toolbox::{Digest, Fingerprint};
@@ -135,4 +135,13 @@ impl Unsure {
         .hint(format!("{hint} If you cannot find out, say in your answer that its outcome is unknown."))
         .effect(EffectState::Unknown)
     }
+}
+
+/// Whether a call did, or may have done, what a repetition would do again.
+pub(super) fn left_a_mark(effect: Effect, attempts: u32, verdict: &CallVerdict) -> bool {
+    let happened = match verdict {
+        CallVerdict::Succeeded(_) => true,
+        CallVerdict::Failed(failure) => failure.effect != EffectState::None,
+    };
+    happened && attempts > 0 && !matches!(effect, Effect::ReadOnly | Effect::Idempotent)
 }

@@ -44,7 +44,7 @@ use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
-use crate::tree::{Delegation, Kin, Links};
+use crate::tree::{Delegation, Kin, Links, SETTLE_MAX};
 pub use answer::AnswerShape;
 use asking::Summarising;
 pub use builtin::toolbox;
@@ -125,11 +125,9 @@ pub enum RunEffect {
         /// How far the stop may go.
         reach: CancelReach,
     },
-    /// Start a child run, or find it again if it was started before. Its end is an event,
-    /// [`RunEvent::ChildEnded`], with whatever outcome it had.
+    /// Start a child run, or find it again. Its end is an event, [`RunEvent::ChildEnded`].
     Delegate(Delegation),
-    /// Cancel a child run. It still ends with an event; one that was never started is told as
-    /// cancelled.
+    /// Cancel a child run. It still ends with its event; one that never started ends as cancelled.
     CancelChild {
         /// The call that asked for it, or the step of a plan.
         call: CallKey,
@@ -288,15 +286,13 @@ impl RunMachine {
 
     /// Takes a fact. One that does not belong to the present state is stale and changes nothing.
     #[must_use = "effects that are not carried out stall the run"]
+    #[expect(clippy::too_many_lines, reason = "a table: one row for each event that some phase waits for")]
     pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
         let mut effects = Vec::new();
+        self.meet_kin(&event);
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (
-                Phase::Created,
-                RunEvent::RunStarted { goal, limits, history, repairs, attendance, lineage, .. },
-            ) => {
-                self.kin = Kin::new(self.run, &self.spec.agent.name, &goal, lineage);
+            (Phase::Created, RunEvent::RunStarted { goal, limits, history, repairs, attendance, .. }) => {
                 self.start(now, &goal, (limits, attendance), (history, repairs), &mut effects)
             }
             (
@@ -331,18 +327,10 @@ impl RunMachine {
             (Phase::Settling { slots, reason, explanation }, RunEvent::CallEnded { call, record }) => {
                 self.call_settled(now, slots, reason, explanation, (call, record), &mut effects)
             }
-            (Phase::Calling(slots), RunEvent::ChildEnded { call, attempt, outcome }) => {
-                self.child_ended(now, slots, call, attempt, &outcome, &mut effects)
-            }
             (
-                Phase::Settling { slots, reason, explanation },
-                RunEvent::ChildEnded { call, attempt, outcome },
-            ) => {
-                self.child_settled(now, slots, (reason, explanation), (call, attempt, &outcome), &mut effects)
-            }
-            (Phase::Calling(slots), RunEvent::TimerFired { timer: RunTimer::Child(call) }) => {
-                self.child_overdue(now, slots, call, &mut effects)
-            }
+                phase,
+                event @ (RunEvent::ChildEnded { .. } | RunEvent::TimerFired { timer: RunTimer::Child(_) }),
+            ) => self.on_child(now, phase, event, &mut effects),
             (Phase::Calling(slots), RunEvent::InputGiven { call, text }) => {
                 self.input_given(now, slots, call, text, &mut effects)
             }
@@ -370,9 +358,8 @@ impl RunMachine {
                 | RunEvent::SummaryReplied { .. }
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::CallEnded { .. }
-                | RunEvent::ChildEnded { .. }
                 | RunEvent::InputGiven { .. }
-                | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) | RunTimer::Child(_) },
+                | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
             ) => phase,
         };
         effects
@@ -506,9 +493,6 @@ impl RunMachine {
         self.end(now, reason, Some(failure.message), text, effects)
     }
 }
-
-/// How long a run that is ending waits for calls that do not answer a cancel.
-const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use crate::toolbox::Fingerprint;
 
 mod delegated;
 
-pub(super) use delegated::{Child, Delegated, Stage};
+pub(super) use delegated::{Delegated, Stage};
 
 /// The calls of one turn, in the order the model asked for them.
 #[derive(Clone, Debug, PartialEq)]

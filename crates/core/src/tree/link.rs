@@ -115,6 +115,11 @@ impl Links {
         self.links.get(agent)
     }
 
+    /// The links, sorted by agent.
+    pub fn iter(&self) -> impl Iterator<Item = &Link> {
+        self.links.values()
+    }
+
     /// The agents, sorted.
     pub fn agents(&self) -> impl Iterator<Item = &Arc<str>> {
         self.links.keys()

@@ -5,6 +5,8 @@
 //! its children hold. Nothing here starts a run or waits for one.
 
 mod budget;
+mod check;
+mod child;
 mod end;
 mod kin;
 mod link;
@@ -14,6 +16,8 @@ use std::sync::Arc;
 use dauntless_contract::{CallKey, History, Lineage, RunId, RunLimits};
 
 pub use budget::{Allowance, Ask, Purse, Slice};
+pub use check::check;
+pub(crate) use child::{Child, SETTLE_MAX};
 pub use end::{Class, End, said};
 pub use kin::{Kin, child_run, digest, goal_of};
 pub use link::{Hears, Link, LinkKind, LinkPolicy, Links, OnFailure, delegate_spec};

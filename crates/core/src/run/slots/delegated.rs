@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::{CallKey, RunId, RunLimits, Timestamp};
+use dauntless_contract::CallKey;
 use serde::{Deserialize, Serialize};
 
 use super::{Slot, SlotState, Slots};
 use crate::plan::Tally;
+use crate::tree::Child;
 
 /// A call that another run works on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,16 +29,6 @@ pub(crate) enum Stage {
     Running(Child),
     /// It was told to stop, and its end is awaited.
     Stopping(Child),
-}
-
-/// A child that was started.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Child {
-    pub(crate) run: RunId,
-    /// What it holds.
-    pub(crate) limits: RunLimits,
-    /// When its own time is over.
-    pub(crate) deadline: Timestamp,
 }
 
 impl Delegated {

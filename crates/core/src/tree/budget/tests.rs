@@ -105,7 +105,7 @@ impl Node {
                     let none = Allowance::default();
                     let ask = Ask {
                         own: &RunLimits::default(),
-                        allowance: if amount % 2 == 0 { &named } else { &none },
+                        allowance: if amount.is_multiple_of(2) { &named } else { &none },
                         shares: u32::try_from(amount % 5).unwrap(),
                     };
                     let limits = self.limits.clone();
