@@ -10,6 +10,9 @@ mod child;
 mod end;
 mod kin;
 mod link;
+pub mod mailbox;
+pub mod notes;
+mod waits;
 
 use std::sync::Arc;
 
@@ -21,6 +24,7 @@ pub(crate) use child::{Child, SETTLE_MAX};
 pub use end::{Class, End, said};
 pub use kin::{Kin, child_run, digest, goal_of};
 pub use link::{Hears, Link, LinkKind, LinkPolicy, Links, OnFailure, delegate_spec};
+pub use waits::Waits;
 
 /// A child run to be started, or to be found again if it was started before.
 ///
