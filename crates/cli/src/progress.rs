@@ -130,14 +130,11 @@ impl Story {
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
             }
-            Progress::RunEnded { .. } => {
+            Progress::RunEnded { .. } | Progress::ChildEnded { .. } => {
                 self.asking = None;
                 None
             }
-            Progress::TextArrived { .. }
-            | Progress::InputRequested(_)
-            | Progress::InputGiven { .. }
-            | Progress::ChildEnded { .. } => None,
+            Progress::TextArrived { .. } | Progress::InputRequested(_) | Progress::InputGiven { .. } => None,
         }
     }
 

@@ -251,7 +251,7 @@ impl CallAccounting {
 
     /// Several children may work on one call, one after the other.
     fn child_ended(&mut self, call: CallKey) {
-        if !self.accounts.get(&call).is_some_and(|account| account.ended > 0) {
+        if self.accounts.get(&call).is_none_or(|account| account.ended == 0) {
             self.ended(call);
         }
     }
