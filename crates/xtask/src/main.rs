@@ -34,6 +34,8 @@ Commands:
          measure the stores against a file that is appended to and synced
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
+  crash power [--store sqlite|postgres] [--cuts N] [--seed N]
+         cut the power of the disk under a journal; as root, with a filesystem of its own
   fuzz [--seconds N] [TARGET]
          try inputs that nobody thought of, for a minute each; needs a nightly compiler and cargo-fuzz
   simulate [--seeds N] [--from S] [--verbose]
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         ["counterparts"] => counterparts::run(None),
         ["bench", "journal", words @ ..] => program::run_journal_bench(words),
         ["counterparts", name] => counterparts::run(Some(name)),
+        ["crash", words @ ..] => program::run_crash(words),
         ["fuzz", words @ ..] => fuzz::run(words),
         [program @ ("bench" | "simulate" | "soak"), words @ ..] => program::run(program, words),
         ["help" | "--help" | "-h"] => {

@@ -18,6 +18,9 @@ mod cluster;
 mod crash;
 mod facts;
 mod keeping;
+#[path = "../../../../tests/crash/postgres.rs"]
+#[expect(unreachable_pub, dead_code, reason = "public for the tests of power cuts, which end it otherwise")]
+mod postgres_server;
 mod rig;
 mod server;
 mod sqlite;
