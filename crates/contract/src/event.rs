@@ -106,9 +106,26 @@ pub enum RunEvent {
         /// Who.
         by: Arc<str>,
     },
+    /// A letter to the run led to nothing.
+    LetterSetAside {
+        /// The sender's name for it.
+        letter: Arc<str>,
+        /// Why.
+        why: Arc<str>,
+    },
     /// The process that drove the run came to its end, and another drives it on. Whatever was under
     /// way is lost: requests of models, attempts of tools, timers.
     Interrupted {},
+    /// The process let go of the run in good order. What it had begun is named; whatever else the
+    /// run waited for was not begun, and does no harm when it is. Holds until the next event.
+    Suspended {
+        /// The calls that were still under way.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<CallKey>,
+        /// Whether a request of the model was.
+        #[serde(default, skip_serializing_if = "is_false")]
+        model: bool,
+    },
 }
 
 /// How one tool call ended.
@@ -133,6 +150,11 @@ pub struct CallRecord {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(it: &bool) -> bool {
+    !*it
 }
 
 /// The value or the failure of one tool call.

@@ -44,8 +44,12 @@ pub struct NewRun {
     pub first: Recorded,
     /// The caller's own name for the run, unique in the journal: makes a repeated start harmless.
     pub client_key: Option<Arc<str>>,
+    /// The name of its agent, for whoever looks at lists.
+    pub agent: Arc<str>,
     /// The run that asked for this one.
     pub parent: Option<RunId>,
+    /// The topmost run of its tree; none is the run itself.
+    pub root: Option<RunId>,
     /// Which code the run needs; a worker claims runs of the versions that it names.
     pub code_version: Arc<str>,
     /// The configuration the run is pinned to, as its bytes; equal ones are stored once.
@@ -53,9 +57,18 @@ pub struct NewRun {
 }
 
 impl NewRun {
-    /// A run of no parent, for any code, without a key and a configuration.
+    /// A run of no parent, for any code, without a name, a key and a configuration.
     pub fn new(fence: Fence, first: Recorded) -> Self {
-        Self { fence, first, client_key: None, parent: None, code_version: "".into(), config: None }
+        Self {
+            fence,
+            first,
+            client_key: None,
+            agent: "".into(),
+            parent: None,
+            root: None,
+            code_version: "".into(),
+            config: None,
+        }
     }
 }
 

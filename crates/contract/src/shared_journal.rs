@@ -20,11 +20,16 @@ pub struct WorkerInfo {
     pub ttl: Duration,
 }
 
-/// Which runs a worker can drive.
+/// Which runs a worker takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimFilter {
     /// The versions of code it has; none is any.
     pub code_versions: Option<Vec<Arc<str>>>,
+    /// Only runs that have a parent. So a worker that drives as many runs as it can still takes those
+    /// that its own wait for.
+    pub children_only: bool,
+    /// Only this run.
+    pub only: Option<RunId>,
 }
 
 /// A run that the caller owns from now on.
@@ -139,6 +144,8 @@ impl RunState {
 pub struct RunMeta {
     /// The run.
     pub run: RunId,
+    /// The name of its agent.
+    pub agent: Arc<str>,
     /// Where it stands.
     pub state: RunState,
     /// Why it is paused, in quarantine, or over.
@@ -165,12 +172,22 @@ pub struct RunMeta {
     pub config: Option<BlobHash>,
     /// The run that asked for it.
     pub parent: Option<RunId>,
+    /// The topmost run of its tree; none is the run itself.
+    pub root: Option<RunId>,
+    /// How long ago it was created, by the store's clock.
+    pub age: Duration,
+    /// How long ago the store took its last event, by the store's clock.
+    pub since_last: Duration,
 }
 
 /// One line for an operator.
 impl fmt::Display for RunMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} head {} epoch {}", self.run, self.state.as_str(), self.head, self.epoch)?;
+        write!(f, "{} {} ", self.run, self.state.as_str())?;
+        if !self.agent.is_empty() {
+            write!(f, "{} ", self.agent)?;
+        }
+        write!(f, "head {} epoch {}", self.head, self.epoch)?;
         if let Some(owner) = &self.owner {
             let word = if self.state == RunState::Driven { "by" } else { "last by" };
             write!(f, " {word} {owner}")?;
@@ -299,6 +316,10 @@ pub trait SharedJournal: Journal {
     /// The letters that no event has taken in, oldest first.
     fn letters(&self, run: RunId) -> BoxFuture<'_, Result<Vec<Letter>, JournalError>>;
 
+    /// The runs of this handle's worker that have letters which no event has taken in: at most 1024,
+    /// the longest waiting first. Costs what there is unread, not what there are runs.
+    fn with_news(&self) -> BoxFuture<'_, Result<Vec<RunId>, JournalError>>;
+
     /// Keeps what a call came to although its run has another owner. Needs no fence. The first
     /// result of a call and an epoch stays.
     fn put_late_result(&self, late: LateResult) -> BoxFuture<'_, Result<(), JournalError>>;
@@ -319,7 +340,7 @@ pub trait SharedJournal: Journal {
     /// Runs and all that decides what may happen to them, ordered by id.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>>;
 
-    /// How many runs stand where; `filter` says what the asking worker could claim.
+    /// How many runs stand where; the code versions of `filter` are those of the asking worker.
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>>;
 
     /// Drops at most `runs_max` runs that ended longer ago than `kept`, with all that belongs to

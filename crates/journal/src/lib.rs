@@ -26,6 +26,9 @@ use trouble::Trouble;
 /// Claims of a run without progress, after which it is put in quarantine.
 const CLAIMS_MAX: u32 = 5;
 
+/// Runs that one look for news answers.
+const NEWS_MAX: usize = 1024;
+
 fn quarantine_reason(claims: u32) -> String {
     format!("claimed {claims} times without getting on: see what ends its workers, then reopen it")
 }

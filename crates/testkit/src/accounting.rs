@@ -88,7 +88,9 @@ impl CallAccounting {
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
-                | RunEvent::Interrupted {} => {}
+                | RunEvent::LetterSetAside { .. }
+                | RunEvent::Interrupted {}
+                | RunEvent::Suspended { .. } => {}
             }
         }
         books

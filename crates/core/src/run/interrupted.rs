@@ -3,7 +3,8 @@
 //!
 //! The event is a fact like any other, so what it leads to replays. A lost attempt is charged as
 //! one, though its tokens are unknown, and what is lost again and again is given up: a call or a
-//! reply that kills every process that takes it must come to an end too.
+//! reply that kills every process that takes it must come to an end too. What a suspended run had
+//! not begun is sent out as for the first time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use dauntless_contract::{
 
 use super::asking::Summarising;
 use super::slots::{Running, SlotState, Slots};
+use super::suspended::UnderWay;
 use super::{Phase, Purpose, RunEffect, RunMachine};
 
 /// How often a request or a call is begun again; as often as a run is claimed without progress.
@@ -26,6 +28,7 @@ impl RunMachine {
         &mut self,
         now: Timestamp,
         phase: Phase,
+        under_way: &UnderWay,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         let phase = match phase {
@@ -41,17 +44,26 @@ impl RunMachine {
             }
         };
         match phase {
-            Phase::Asking { turn: _, model, purpose } => self.request_lost(now, model, purpose, effects),
-            Phase::Summarising(waiting) => self.summary_lost(now, waiting, effects),
+            Phase::Asking { turn: _, model, purpose } if under_way.has_request() => {
+                self.request_lost(now, model, purpose, effects)
+            }
+            Phase::Asking { turn: _, model, purpose } => self.request(now, model, purpose, effects),
+            Phase::Summarising(waiting) if under_way.has_request() => {
+                self.summary_lost(now, waiting, effects)
+            }
+            Phase::Summarising(waiting) => self.summarise(waiting, effects),
             Phase::Calling(mut slots) => {
                 for call in slots.open_keys() {
-                    self.begin_again(now, &mut slots, call, effects);
+                    match under_way.has(call) {
+                        true => self.begin_again(now, &mut slots, call, effects),
+                        false => effects.extend(self.owed(&slots, call)),
+                    }
                 }
                 self.go_on(now, slots, effects)
             }
             Phase::Settling { mut slots, reason, explanation } => {
                 for call in slots.open_keys() {
-                    self.give_up(now, &mut slots, call, effects);
+                    self.give_up(now, &mut slots, call, under_way, effects);
                 }
                 self.settled(now, slots, reason, explanation, effects)
             }
@@ -93,6 +105,19 @@ impl RunMachine {
         self.summarised(now, waiting, None, effects)
     }
 
+    /// What an open call waits for, where nothing of it was begun.
+    fn owed(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
+        let slot = slots.slot(call)?;
+        match &slot.state {
+            SlotState::Answered { .. } => None,
+            SlotState::Parked(_, wait) => {
+                let (tool, at, spread) = (Arc::clone(&slot.call.name), wait.at, wait.spread);
+                Some(RunEffect::Park { call, tool, at, spread })
+            }
+            SlotState::Running(_) => self.open_question(slots, call).or_else(|| self.dispatched(slots, call)),
+        }
+    }
+
     /// Begins again what an open call waited for, by what a repetition of it would do.
     fn begin_again(
         &mut self,
@@ -101,17 +126,10 @@ impl RunMachine {
         call: CallKey,
         effects: &mut Vec<RunEffect>,
     ) {
-        if let Some(question) = self.open_question(slots, call) {
-            return effects.push(question);
-        }
-        let Some(slot) = slots.slot(call) else { return };
-        let running = match &slot.state {
-            SlotState::Answered { .. } => return,
-            SlotState::Parked(_, wait) => {
-                let (tool, at, spread) = (Arc::clone(&slot.call.name), wait.at, wait.spread);
-                return effects.push(RunEffect::Park { call, tool, at, spread });
-            }
-            SlotState::Running(running) => running,
+        let Some(owed) = self.owed(slots, call) else { return };
+        let state = slots.slot(call).map(|slot| &slot.state);
+        let (RunEffect::Dispatch { .. }, Some(SlotState::Running(running))) = (&owed, state) else {
+            return effects.push(owed);
         };
         if !running.by.effect.repeatable() {
             let record = lost(running, unknown(running), StoppedBy::Effect);
@@ -121,14 +139,27 @@ impl RunMachine {
             let record = lost(running, deadly(running), StoppedBy::MaxAttempts);
             return self.take_end(now, slots, call, record, effects);
         }
-        effects.extend(self.dispatched(slots, call));
+        effects.push(owed);
         self.totals.tool_attempts += 1;
         slots.interrupt(call);
     }
 
     /// Answers a call of a run that winds down: nothing is begun again for its sake.
-    fn give_up(&mut self, now: Timestamp, slots: &mut Slots, call: CallKey, effects: &mut Vec<RunEffect>) {
+    fn give_up(
+        &mut self,
+        now: Timestamp,
+        slots: &mut Slots,
+        call: CallKey,
+        under_way: &UnderWay,
+        effects: &mut Vec<RunEffect>,
+    ) {
         let Some(SlotState::Running(running)) = slots.slot(call).map(|slot| &slot.state) else { return };
+        if !under_way.has(call) {
+            let failure = Failure::cancelled("The run ended before this call was begun.");
+            let record = CallRecord { attempts: 0, ..lost(running, failure, StoppedBy::Cancelled) };
+            let record = slots.with_what_was_lost(call, record);
+            return self.take_end(now, slots, call, record, effects);
+        }
         let failure = match running.by.effect {
             Effect::ReadOnly | Effect::Idempotent => {
                 Failure::cancelled("The run ended before this call answered.").effect(EffectState::Unknown)

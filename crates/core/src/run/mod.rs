@@ -27,6 +27,7 @@ mod recovery;
 mod rejected;
 mod reply;
 mod slots;
+mod suspended;
 mod withdrawn;
 
 use std::collections::BTreeSet;
@@ -51,6 +52,7 @@ use limits::Foresight;
 use nudge::Unproductive;
 pub use recovery::RecoverError;
 use slots::Slots;
+use suspended::UnderWay;
 use withdrawn::Withdrawn;
 
 /// What every run of one agent shares.
@@ -211,6 +213,7 @@ pub struct RunMachine {
     misfits: u32,
     /// Requests in a row whose answer was lost with the process that waited for it.
     lost: u32,
+    under_way: UnderWay,
     phase: Phase,
 }
 
@@ -234,6 +237,7 @@ impl PartialEq for RunMachine {
             && self.attendance == other.attendance
             && self.misfits == other.misfits
             && self.lost == other.lost
+            && self.under_way == other.under_way
             && self.phase == other.phase
     }
 }
@@ -259,6 +263,7 @@ impl RunMachine {
             attendance: Attendance::default(),
             misfits: 0,
             lost: 0,
+            under_way: UnderWay::default(),
             phase: Phase::Created,
         }
     }
@@ -267,6 +272,7 @@ impl RunMachine {
     #[must_use = "effects that are not carried out stall the run"]
     pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
         let mut effects = Vec::new();
+        let under_way = self.suspended(&event);
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
             (Phase::Created, RunEvent::RunStarted { goal, limits, history, repairs, attendance, .. }) => {
@@ -317,14 +323,9 @@ impl RunMachine {
             (phase, RunEvent::TimerFired { timer: RunTimer::WallClock }) => {
                 self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), &mut effects)
             }
-            (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &mut effects),
+            (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &under_way, &mut effects),
             (
-                phase @ (Phase::Created
-                | Phase::Summarising(_)
-                | Phase::Asking { .. }
-                | Phase::Calling(_)
-                | Phase::Settling { .. }
-                | Phase::Ended(_)),
+                phase,
                 RunEvent::RunStarted { .. }
                 | RunEvent::ModelReplied { .. }
                 | RunEvent::ModelFailed { .. }
@@ -332,6 +333,8 @@ impl RunMachine {
                 | RunEvent::SummaryFailed { .. }
                 | RunEvent::CallEnded { .. }
                 | RunEvent::InputGiven { .. }
+                | RunEvent::LetterSetAside { .. }
+                | RunEvent::Suspended { .. }
                 | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
             ) => phase,
         };

@@ -106,7 +106,11 @@ impl RunMachine {
         match (&self.phase, event) {
             (
                 _,
-                RunEvent::TimerFired { .. } | RunEvent::CancelRequested { .. } | RunEvent::Interrupted {},
+                RunEvent::TimerFired { .. }
+                | RunEvent::CancelRequested { .. }
+                | RunEvent::LetterSetAside { .. }
+                | RunEvent::Interrupted {}
+                | RunEvent::Suspended { .. },
             ) => true,
             (phase, RunEvent::RunStarted { .. }) => *phase == Phase::Created,
             (

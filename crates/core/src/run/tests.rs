@@ -20,6 +20,7 @@ mod questions;
 mod recovery;
 mod rejection;
 mod repetitions;
+mod suspension;
 mod withdrawal;
 
 /// A run under test, and what it wanted done, line by line.

@@ -154,6 +154,11 @@ impl SharedJournal for Memory {
         now(self.inner().letters(run))
     }
 
+    fn with_news(&self) -> BoxFuture<'_, Result<Vec<RunId>, JournalError>> {
+        let Some((worker, _)) = self.worker() else { return now(Err(JournalError::NotRegistered)) };
+        now(Ok(self.inner().with_news(worker)))
+    }
+
     fn put_late_result(&self, late: LateResult) -> BoxFuture<'_, Result<(), JournalError>> {
         now(self.inner().put_late_result(late))
     }

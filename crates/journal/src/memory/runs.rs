@@ -13,8 +13,8 @@ use dauntless_contract::{
 };
 
 use super::state::{Run, Taken};
-use crate::CLAIMS_MAX;
 use crate::stored::{BLOB_BYTES_MAX, NOTE_BYTES_MAX, bounded, encode_batch, encode_new};
+use crate::{CLAIMS_MAX, NEWS_MAX};
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -67,6 +67,7 @@ pub(super) struct Inner {
     ended: VecDeque<RunId>,
     workers: BTreeMap<u64, Worker>,
     workers_ever: u64,
+    letters_ever: u64,
     blobs: BTreeMap<BlobHash, Arc<[u8]>>,
 }
 
@@ -78,6 +79,7 @@ impl Inner {
             ended: VecDeque::new(),
             workers: BTreeMap::new(),
             workers_ever: 0,
+            letters_ever: 0,
             blobs: BTreeMap::new(),
         }
     }
@@ -125,7 +127,7 @@ impl Inner {
 
     pub(super) fn create(&mut self, new: NewRun, worker: Option<u64>) -> Result<(), CreateError> {
         encode_new(&new)?;
-        let NewRun { fence, first, client_key, parent, code_version, config } = new;
+        let NewRun { fence, first, client_key, agent, parent, root, code_version, config } = new;
         let named = |run: &Run| client_key.is_some() && run.client_key == client_key;
         let known = self.runs.contains_key(&fence.run).then_some(fence.run);
         if let Some(run) = known.or_else(|| self.runs.iter().find(|(_, run)| named(run)).map(|(id, _)| *id)) {
@@ -143,13 +145,17 @@ impl Inner {
             attempts: 0,
             ready_at: Instant::now(),
             events: vec![first],
+            created: Instant::now(),
             last_write: Instant::now(),
+            ended: None,
             snapshots: Vec::new(),
             letters: Vec::new(),
             late: BTreeMap::new(),
             blobs: config.into_iter().collect(),
             client_key,
+            agent,
             parent,
+            root,
             code_version,
             config,
         };
@@ -212,6 +218,9 @@ impl Inner {
             .runs
             .iter()
             .filter(|(_, run)| self.is_claimable(run, now) && run.fits(filter))
+            .filter(|(id, run)| {
+                filter.only.is_none_or(|only| only == **id) && (!filter.children_only || run.parent.is_some())
+            })
             .map(|(id, run)| (run.ready_at, *id))
             .collect();
         open.sort_unstable();
@@ -282,12 +291,21 @@ impl Inner {
 
     pub(super) fn send(&mut self, run: RunId, letter: Letter) -> Result<bool, JournalError> {
         bounded("a letter", letter.body.len(), NOTE_BYTES_MAX, "bytes")?;
+        let number = self.letters_ever;
         let run = self.run_mut(run)?;
-        let new = !run.letters.iter().any(|(known, _)| known.id == letter.id);
+        let new = !run.letters.iter().any(|(known, ..)| known.id == letter.id);
         if new {
-            run.letters.push((letter, Taken::No));
+            run.letters.push((letter, Taken::No, number));
+            self.letters_ever += 1;
         }
         Ok(new)
+    }
+
+    pub(super) fn with_news(&self, worker: u64) -> Vec<RunId> {
+        let owned = self.runs.iter().filter(|(_, run)| run.owner == Some(worker));
+        let mut news: Vec<_> = owned.filter_map(|(id, run)| Some((run.oldest_unread()?, *id))).collect();
+        news.sort_unstable();
+        news.into_iter().take(NEWS_MAX).map(|(_, run)| run).collect()
     }
 
     pub(super) fn letters(&self, run: RunId) -> Result<Vec<Letter>, JournalError> {
@@ -375,7 +393,7 @@ impl Inner {
         let mut dropped = 0;
         while dropped < runs_max
             && let Some(run) = self.ended.front().and_then(|oldest| self.runs.get(oldest))
-            && run.last_write.elapsed() >= kept
+            && run.ended.is_some_and(|ended| ended.elapsed() >= kept)
         {
             self.drop_oldest();
             dropped += 1;

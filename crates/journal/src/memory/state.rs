@@ -27,13 +27,18 @@ pub(super) struct Run {
     pub(super) attempts: u32,
     pub(super) ready_at: Instant,
     pub(super) events: Vec<Recorded>,
+    pub(super) created: Instant,
     pub(super) last_write: Instant,
+    pub(super) ended: Option<Instant>,
     pub(super) snapshots: Vec<Snapshot>,
-    pub(super) letters: Vec<(Letter, Taken)>,
+    /// With the number that counts the letters of the store.
+    pub(super) letters: Vec<(Letter, Taken, u64)>,
     pub(super) late: BTreeMap<(CallKey, u64), CallRecord>,
     pub(super) blobs: BTreeSet<BlobHash>,
     pub(super) client_key: Option<Arc<str>>,
+    pub(super) agent: Arc<str>,
     pub(super) parent: Option<RunId>,
+    pub(super) root: Option<RunId>,
     pub(super) code_version: Arc<str>,
     pub(super) config: Option<BlobHash>,
 }
@@ -77,7 +82,7 @@ impl Run {
         self.events.extend(events);
         self.attempts = 0;
         self.last_write = Instant::now();
-        for (letter, state) in &mut self.letters {
+        for (letter, state, _) in &mut self.letters {
             if taken.contains(&letter.id) {
                 *state = Taken::Yes;
             }
@@ -89,14 +94,16 @@ impl Run {
         self.token = None;
         self.owner = None;
         self.attempts = 0;
-        self.last_write = Instant::now();
         (self.state, self.reason) = match next {
             Release::Ready { after } => {
                 self.ready_at = Instant::now() + after;
                 (RunState::Ready, None)
             }
             Release::Paused { reason } => (RunState::Paused, Some(reason)),
-            Release::Ended { reason } => (RunState::Ended, Some(reason)),
+            Release::Ended { reason } => {
+                self.ended = Some(Instant::now());
+                (RunState::Ended, Some(reason))
+            }
         };
     }
 
@@ -110,9 +117,15 @@ impl Run {
     }
 
     pub(super) fn unread(&self) -> impl Iterator<Item = &Letter> {
-        self.letters.iter().filter(|(_, taken)| *taken == Taken::No).map(|(letter, _)| letter)
+        self.letters.iter().filter(|(_, taken, _)| *taken == Taken::No).map(|(letter, ..)| letter)
     }
 
+    /// The number of the letter that has waited longest.
+    pub(super) fn oldest_unread(&self) -> Option<u64> {
+        self.letters.iter().find(|(_, taken, _)| *taken == Taken::No).map(|(.., number)| *number)
+    }
+
+    /// Whether a worker of that code can drive it.
     pub(super) fn fits(&self, filter: &ClaimFilter) -> bool {
         filter.code_versions.as_ref().is_none_or(|versions| versions.contains(&self.code_version))
     }
@@ -124,6 +137,7 @@ impl Run {
         };
         RunMeta {
             run,
+            agent: Arc::clone(&self.agent),
             state: self.state,
             reason: self.reason.clone(),
             head: self.head(),
@@ -137,6 +151,9 @@ impl Run {
             code_version: Arc::clone(&self.code_version),
             config: self.config,
             parent: self.parent,
+            root: self.root,
+            age: self.created.elapsed(),
+            since_last: self.last_write.elapsed(),
         }
     }
 }

@@ -248,6 +248,13 @@ impl SharedJournal for Postgres {
         Box::pin(notes::letters(&self.work, run))
     }
 
+    fn with_news(&self) -> BoxFuture<'_, Result<Vec<RunId>, JournalError>> {
+        Box::pin(async move {
+            let me = self.worker().ok_or(JournalError::NotRegistered)?;
+            workers::with_news(&self.control, me.incarnation).await
+        })
+    }
+
     fn put_late_result(&self, late: LateResult) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(async move {
             let body = encode_record(&late.record)?;

@@ -17,9 +17,9 @@ const CREATE: &str = "
     WITH me AS (SELECT incarnation, name FROM worker WHERE incarnation = $10),
     r AS (
         INSERT INTO run (id, client_key, parent, code_version, config, state, ready_at, head, last_at, written_at,
-                         epoch, token, owner, owner_name)
+                         epoch, token, owner, owner_name, agent, root)
         SELECT $1, $2, $3, $4, $5, CASE WHEN me.incarnation IS NULL THEN 0 ELSE 1 END, clock_timestamp(), 1, $6,
-               clock_timestamp(), $7, $8, me.incarnation, me.name
+               clock_timestamp(), $7, $8, me.incarnation, me.name, $14, $15
         FROM (SELECT 1) one LEFT JOIN me ON true
         ON CONFLICT DO NOTHING RETURNING id, owner),
     e AS (
@@ -39,7 +39,7 @@ pub(super) async fn create(
     first: &StoredEvent,
     worker: Option<Uuid>,
 ) -> Result<(), CreateError> {
-    let NewRun { fence, client_key, parent, code_version, config, first: _ } = new;
+    let NewRun { fence, client_key, agent, parent, root, code_version, config, first: _ } = new;
     let config = config.as_deref().map(|bytes| (hash_of(bytes), bytes));
     let hash = config.as_ref().map(|(hash, _)| &hash.0[..]);
     let created = link
@@ -59,6 +59,8 @@ pub(super) async fn create(
                 &first.kind,
                 &i16::try_from(first.version).unwrap_or(i16::MAX),
                 &first.body,
+                &&**agent,
+                &root.map(uuid),
             ],
         )
         .await
@@ -125,7 +127,7 @@ pub(super) async fn is_there(link: &Link, run: RunId) -> Result<bool, Trouble> {
 const RELEASE: &str = "
     WITH r AS (
         UPDATE run SET state = $4::smallint, reason = $5, token = NULL, owner = NULL, attempts = 0,
-                       ready_at = clock_timestamp() + $6::float8 * interval '1 microsecond', written_at = clock_timestamp(),
+                       ready_at = clock_timestamp() + $6::float8 * interval '1 microsecond',
                        ended_at = CASE WHEN $4::smallint = 4 THEN clock_timestamp() END
         WHERE id = $1 AND epoch = $2 AND token = $3 RETURNING id)
     SELECT id, CASE WHEN $4::smallint = 0 AND $6::float8 = 0 THEN pg_notify('dauntless_run', '') END::text FROM r";

@@ -8,7 +8,8 @@ use crate::Trouble;
 
 /// The numbered steps of the schema, oldest first. A released one never changes, and none takes
 /// away what the version before it uses, so that two versions can run side by side.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres-0001.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../../migrations/postgres-0001.sql"), include_str!("../../migrations/postgres-0002.sql")];
 
 const SERVER_MIN: i32 = 150_000;
 

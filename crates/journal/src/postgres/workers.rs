@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::link::{Link, LinkError};
 use super::runs::is_there;
 use super::value::{int, length, micros, number_of, run_of, state_of, uint, uuid};
-use crate::{CLAIMS_MAX, Trouble, quarantine_reason};
+use crate::{CLAIMS_MAX, NEWS_MAX, Trouble, quarantine_reason};
 
 const REGISTER: &str = "
     WITH old AS (DELETE FROM worker WHERE name = $2 RETURNING incarnation),
@@ -59,15 +59,24 @@ const QUARANTINE: &str = "
     WHERE id IN (SELECT id FROM run WHERE state = 0 AND ready_at <= clock_timestamp() AND attempts >= $2
                  LIMIT 1000 FOR UPDATE SKIP LOCKED)";
 
-const CLAIM: &str = "
+/// Claims of the runs that fit one condition more.
+macro_rules! claim_where {
+    ($condition:literal) => {
+        concat!("
     UPDATE run SET state = 1, owner = $1, owner_name = $2, epoch = epoch + 1, token = gen_random_uuid(),
                    attempts = attempts + 1, claim_id = $6
     WHERE id IN (
         SELECT id FROM run WHERE state = 0 AND ready_at <= clock_timestamp() AND attempts < $5
-            AND ($3::text[] IS NULL OR code_version = ANY ($3))
+            AND ($3::text[] IS NULL OR code_version = ANY ($3)) AND ($7::uuid IS NULL OR id = $7)", $condition, "
         ORDER BY ready_at LIMIT $4 FOR UPDATE SKIP LOCKED)
     RETURNING id, epoch, token, head, attempts, last_at,
-              (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint, code_version, config";
+              (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint, code_version, config")
+    };
+}
+
+const CLAIM: &str = claim_where!("");
+/// Of its own, so that it finds its index.
+const CLAIM_CHILDREN: &str = claim_where!(" AND parent IS NOT NULL");
 
 pub(super) async fn claim(
     link: &Link,
@@ -84,11 +93,13 @@ pub(super) async fn claim(
     let _ = link.query(BURY, &[]).await;
     link.query(QUARANTINE, &[&quarantine_reason(CLAIMS_MAX), &claims_max]).await.map_err(Trouble::from)?;
     let claim_id = Uuid::new_v4();
-    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-        [&me.incarnation, &&*me.name, &versions(filter), &int(want as u64), &claims_max, &claim_id];
+    let (versions, want_max, only) = (versions(filter), int(want as u64), filter.only.map(uuid));
+    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+        [&me.incarnation, &&*me.name, &versions, &want_max, &claims_max, &claim_id, &only];
+    let statement = if filter.children_only { CLAIM_CHILDREN } else { CLAIM };
     let mut rows = answers_to(link, me).await?;
     if rows.len() < want {
-        match link.query_once(CLAIM, &values).await {
+        match link.query_once(statement, &values).await {
             Ok(claimed) => rows.extend(claimed),
             Err(error) => {
                 if error.is_ambiguous() {
@@ -169,7 +180,10 @@ const LIST: &str = "
            code_version, config, parent,
            (SELECT count(*) FROM letter WHERE letter.run = run.id AND taken_at_seq IS NULL),
            (SELECT count(*) FROM late_result WHERE late_result.run = run.id),
-           (SELECT max(seq) FROM snapshot WHERE snapshot.run = run.id)
+           (SELECT max(seq) FROM snapshot WHERE snapshot.run = run.id), agent, root,
+           (SELECT (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint
+            FROM event WHERE event.run = run.id AND seq = 1),
+           (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint
     FROM run WHERE ($1::smallint IS NULL OR state = $1) AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3";
 
 pub(super) async fn list(link: &Link, query: ListQuery) -> Result<Vec<RunMeta>, JournalError> {
@@ -185,6 +199,7 @@ fn meta(row: &Row) -> Result<RunMeta, tokio_postgres::Error> {
     let text = |column: usize| row.try_get::<_, Option<&str>>(column).map(|text| text.map(Into::into));
     Ok(RunMeta {
         run: run_of(row.try_get(0)?),
+        agent: row.try_get::<_, &str>(14)?.into(),
         state: state_of(row.try_get(1)?),
         reason: text(2)?,
         head: uint(row.try_get(3)?),
@@ -198,7 +213,22 @@ fn meta(row: &Row) -> Result<RunMeta, tokio_postgres::Error> {
         letters: uint(row.try_get(11)?),
         late_results: uint(row.try_get(12)?),
         snapshot: row.try_get::<_, Option<i64>>(13)?.map(uint),
+        root: row.try_get::<_, Option<Uuid>>(15)?.map(run_of),
+        age: length(row.try_get::<_, Option<i64>>(16)?.unwrap_or_default()),
+        since_last: length(row.try_get(17)?),
     })
+}
+
+/// From the letters to the runs: there are few that are unread, and many runs.
+const WITH_NEWS: &str = "
+    SELECT run.id FROM letter JOIN run ON run.id = letter.run
+    WHERE letter.taken_at_seq IS NULL AND run.owner = $1
+    GROUP BY run.id ORDER BY min(letter.n) LIMIT $2";
+
+pub(super) async fn with_news(link: &Link, me: Uuid) -> Result<Vec<RunId>, JournalError> {
+    let rows = link.query(WITH_NEWS, &[&me, &int(NEWS_MAX as u64)]).await.map_err(Trouble::from)?;
+    let runs: Result<_, _> = rows.iter().map(|row| row.try_get(0).map(run_of)).collect();
+    runs.map_err(|error| Trouble::from(LinkError::Said(error)).into())
 }
 
 const COUNTS: &str = "

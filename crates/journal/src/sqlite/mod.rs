@@ -227,6 +227,13 @@ impl SharedJournal for Sqlite {
         Box::pin(self.look(move |db| notes::letters(db, run)))
     }
 
+    fn with_news(&self) -> BoxFuture<'_, Result<Vec<RunId>, JournalError>> {
+        Box::pin(async move {
+            let owner = self.owner().ok_or(JournalError::NotRegistered)?;
+            self.look(move |db| workers::with_news(db, &owner).map(Ok)).await
+        })
+    }
+
     fn put_late_result(&self, late: LateResult) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(async move {
             let body = encode_record(&late.record)?;

@@ -29,7 +29,7 @@ pub(super) fn create(
     first: &StoredEvent,
     owner: Option<&Owner>,
 ) -> Result<std::result::Result<(), CreateError>> {
-    let NewRun { fence, client_key, parent, code_version, config, first: _ } = new;
+    let NewRun { fence, client_key, agent, parent, root, code_version, config, first: _ } = new;
     let known: Option<Id> = db
         .prepare_cached("SELECT id FROM run WHERE id = ?1 OR client_key = ?2")?
         .query_row(params![Id(fence.run), client_key.as_deref()], |row| row.get(0))
@@ -45,8 +45,8 @@ pub(super) fn create(
     };
     db.prepare_cached(
         "INSERT INTO run (id, client_key, parent, code_version, config, state, ready_at, head, last_at, written_at,
-                          epoch, token, owner, owner_name)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?7, ?9, ?10, ?11, ?12)",
+                          epoch, token, owner, owner_name, agent, root)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?7, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?
     .execute(params![
         Id(fence.run),
@@ -61,6 +61,8 @@ pub(super) fn create(
         fence.token.to_be_bytes(),
         owner.map(|owner| &*owner.incarnation),
         owner.map(|owner| &*owner.name),
+        &**agent,
+        root.map(Id),
     ])?;
     let run = db.last_insert_rowid();
     insert_events(db, run, fence.epoch, 1, std::slice::from_ref(first))?;
@@ -199,8 +201,8 @@ pub(super) fn release(
     let now = now();
     let changed = db
         .prepare_cached(
-            "UPDATE run SET state = ?1, reason = ?2, ready_at = ?3, written_at = ?4, token = NULL, owner = NULL,
-                            attempts = 0
+            "UPDATE run SET state = ?1, reason = ?2, ready_at = ?3, token = NULL, owner = NULL, attempts = 0,
+                            written_at = CASE WHEN ?1 = 4 THEN ?4 ELSE written_at END
              WHERE id = ?5 AND epoch = ?6 AND token = ?7",
         )?
         .execute(params![

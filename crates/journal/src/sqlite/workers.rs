@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 use super::liveness::{bury, lives};
 use super::runs::Owner;
 use super::value::{DRIVEN, ENDED, Id, PAUSED, QUARANTINED, READY, int, now, number_of, state_of, uint};
-use crate::{CLAIMS_MAX, quarantine_reason};
+use crate::{CLAIMS_MAX, NEWS_MAX, quarantine_reason};
 
 pub(super) fn register(
     db: &Connection,
@@ -78,16 +78,25 @@ pub(super) fn claim(
         "UPDATE run SET state = ?1, reason = ?2, token = NULL WHERE state = 0 AND ready_at <= ?3 AND attempts >= ?4",
     )?
     .execute(params![QUARANTINED, quarantine_reason(CLAIMS_MAX), now, CLAIMS_MAX])?;
-    let mut update = db.prepare_cached(
+    let children = if filter.children_only { "AND parent IS NOT NULL" } else { "" };
+    let mut update = db.prepare_cached(&format!(
         "UPDATE run SET state = ?1, owner = ?2, owner_name = ?3, epoch = epoch + 1, token = randomblob(16),
                         attempts = attempts + 1
-         WHERE n IN (SELECT n FROM run WHERE state = 0 AND ready_at <= ?4
+         WHERE n IN (SELECT n FROM run WHERE state = 0 AND ready_at <= ?4 {children} AND (?7 IS NULL OR id = ?7)
                      AND (?5 IS NULL OR code_version IN (SELECT value FROM json_each(?5)))
                      ORDER BY ready_at LIMIT ?6)
-         RETURNING id, epoch, token, head, attempts, last_at, written_at, code_version, config",
-    )?;
+         RETURNING id, epoch, token, head, attempts, last_at, written_at, code_version, config"
+    ))?;
     let claims = update.query_map(
-        params![DRIVEN, &*me.incarnation, &*me.name, now, versions(filter), int(want as u64)],
+        params![
+            DRIVEN,
+            &*me.incarnation,
+            &*me.name,
+            now,
+            versions(filter),
+            int(want as u64),
+            filter.only.map(Id)
+        ],
         |row| {
             let Id(run) = row.get(0)?;
             let since_us = now.saturating_sub(row.get(6)?);
@@ -130,7 +139,9 @@ pub(super) fn list(db: &Connection, query: ListQuery) -> Result<Vec<RunMeta>> {
         "SELECT id, state, reason, head, epoch, owner_name, attempts, ready_at, code_version, config, parent,
                 (SELECT count(*) FROM letter WHERE run = n AND taken_at_seq IS NULL),
                 (SELECT count(*) FROM late_result WHERE run = n),
-                (SELECT max(seq) FROM snapshot WHERE run = n)
+                (SELECT max(seq) FROM snapshot WHERE run = n), agent, root,
+                (SELECT written_at FROM event WHERE run = n AND seq = 1),
+                (SELECT written_at FROM event WHERE run = n AND seq = head)
          FROM run WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3",
     )?;
     let metas = select.query_map(
@@ -140,8 +151,13 @@ pub(super) fn list(db: &Connection, query: ListQuery) -> Result<Vec<RunMeta>> {
             let state = state_of(row.get(1)?);
             let wait_us =
                 if state == RunState::Ready { row.get::<_, i64>(7)?.saturating_sub(now) } else { 0 };
+            let since = |column| {
+                let us = now.saturating_sub(row.get(column)?);
+                Ok::<_, rusqlite::Error>(std::time::Duration::from_micros(uint(us)))
+            };
             Ok(RunMeta {
                 run,
+                agent: row.get(14)?,
                 state,
                 reason: row.get(2)?,
                 head: uint(row.get(3)?),
@@ -155,10 +171,25 @@ pub(super) fn list(db: &Connection, query: ListQuery) -> Result<Vec<RunMeta>> {
                 letters: uint(row.get(11)?),
                 late_results: uint(row.get(12)?),
                 snapshot: row.get::<_, Option<i64>>(13)?.map(uint),
+                root: row.get::<_, Option<Id>>(15)?.map(|Id(run)| run),
+                age: since(16)?,
+                since_last: since(17)?,
             })
         },
     )?;
     metas.collect()
+}
+
+/// From the letters to the runs: there are few that are unread, and many runs.
+pub(super) fn with_news(db: &Connection, me: &Owner) -> Result<Vec<RunId>> {
+    let mut select = db.prepare_cached(
+        "SELECT run.id FROM letter INDEXED BY letter_unread CROSS JOIN run ON run.n = letter.run
+         WHERE letter.taken_at_seq IS NULL AND run.owner = ?1
+         GROUP BY letter.run ORDER BY min(letter.rowid) LIMIT ?2",
+    )?;
+    let runs = select
+        .query_map(params![&*me.incarnation, int(NEWS_MAX as u64)], |row| row.get(0).map(|Id(run)| run))?;
+    runs.collect()
 }
 
 pub(super) fn counts(db: &Connection, database: &Path, filter: &ClaimFilter) -> Result<RunCounts> {

@@ -204,7 +204,8 @@ pub(crate) async fn dur_22_runs_for_other_code_are_counted(rig: &Rig) {
         };
         enqueue.create(new).await.unwrap();
     }
-    let filter = ClaimFilter { code_versions: Some(vec!["v2".into(), "v3".into()]) };
+    let filter =
+        ClaimFilter { code_versions: Some(vec!["v2".into(), "v3".into()]), ..ClaimFilter::default() };
     let counts = store.counts(filter.clone()).await.unwrap();
     assert_eq!((counts.ready, counts.unclaimable), (3, 2));
     let claimed = store.claim(9, filter.clone()).await.unwrap();

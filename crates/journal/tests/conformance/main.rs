@@ -11,6 +11,7 @@
     reason = "a test stops where it cannot go on"
 )]
 
+mod asking;
 mod cast;
 mod child;
 mod claims;
@@ -86,6 +87,12 @@ on_every_store! {
         dur_22_runs_for_other_code_are_counted
         dur_27_a_run_that_ends_its_workers_is_put_in_quarantine
         dur_28_poison_delays_no_other_run
+    }
+    asking {
+        a_worker_is_told_which_of_its_runs_have_unread_letters
+        a_full_worker_takes_only_children
+        one_run_can_be_claimed_past_all_others
+        the_list_tells_whose_run_it_is_and_how_old
     }
     keeping {
         dur_20_ended_runs_go_and_live_ones_stay

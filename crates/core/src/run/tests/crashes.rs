@@ -105,6 +105,47 @@ impl World {
         }
     }
 
+    /// The process lets go of the run in good order, and after a while another takes it. The bits of
+    /// `begun` say what of that which was due had been begun.
+    fn suspend(&mut self, begun: usize, after: Duration) {
+        self.forget_answered();
+        let (mut calls, mut model, mut fresh) = (Vec::new(), false, Vec::new());
+        for (n, due) in std::mem::take(&mut self.due).into_iter().enumerate() {
+            let is_begun = begun >> (n % 8) & 1 == 1;
+            match &due {
+                RunEffect::Dispatch { call, .. } if is_begun => calls.push(*call),
+                RunEffect::Dispatch { .. } => {
+                    fresh.push(due);
+                    continue;
+                }
+                due if is_request(due) && is_begun => model = true,
+                due if is_request(due) => {
+                    fresh.push(due.clone());
+                    continue;
+                }
+                _ => {}
+            }
+            self.due.push(due);
+        }
+        let RunTotals { model_attempts, tool_attempts, .. } = *self.machine.totals();
+        let lost = (self.lost.len(), self.lost_requests);
+        let begins_again = !matches!(self.machine.phase, Phase::Settling { .. });
+        self.feed(RunEvent::Suspended { calls, model });
+        self.crash(after);
+        let totals = self.machine.totals();
+        assert_eq!(totals.model_attempts, model_attempts + self.lost_requests - lost.1);
+        let lost_calls = u32::try_from(self.lost.len() - lost.0).unwrap();
+        assert_eq!(totals.tool_attempts, tool_attempts + lost_calls, "only what was under way is charged");
+        if begins_again && self.now < self.machine.deadline() {
+            for effect in fresh {
+                // Which tools are on offer changes with the time.
+                let is_due =
+                    self.due.contains(&effect) || is_request(&effect) && self.due.iter().any(is_request);
+                assert!(is_due, "{effect:?} was not begun, and is forgotten");
+            }
+        }
+    }
+
     /// The process comes to its end, and after a while another reads the journal.
     fn crash(&mut self, after: Duration) {
         let (run, spec) = (self.machine.run(), Arc::clone(&self.machine.spec));
@@ -260,6 +301,7 @@ proptest! {
         window in prop::option::of(1500..20_000u64),
         shaped in any::<bool>(),
         attended in any::<bool>(),
+        begun in any::<u16>().prop_map(usize::from),
     ) {
         let attendance = if attended { Attendance::Attended } else { Attendance::Unattended };
         let scene = Scene::changed(RunLimits::default(), PanicPolicy::Observe, |spec| {
@@ -278,7 +320,7 @@ proptest! {
                 prop_assert!(world.due.is_empty(), "an ended run is owed nothing");
                 continue;
             }
-            match n % 4 {
+            match n % 6 {
                 0 => world.crash(Duration::ZERO),
                 1 => (0..7).for_each(|_| if world.machine.outcome().is_none() {
                     world.crash(Duration::from_secs(1));
@@ -292,7 +334,22 @@ proptest! {
                     }
                     world.crash(Duration::from_secs(1));
                 }
-                _ => world.crash(Duration::from_secs(4000)),
+                3 => world.crash(Duration::from_secs(4000)),
+                4 => {
+                    world.suspend(begun, Duration::from_secs(1));
+                    for choice in chances.iter().rev().take(2) {
+                        if world.machine.outcome().is_none() {
+                            world.step(*choice);
+                        }
+                    }
+                    if world.machine.outcome().is_none() {
+                        world.suspend(begun / 256, Duration::from_secs(1));
+                    }
+                    if world.machine.outcome().is_none() {
+                        world.crash(Duration::from_secs(1));
+                    }
+                }
+                _ => world.suspend(begun, Duration::from_secs(4000)),
             }
             world.play_out(chances.get(n..).unwrap_or_default(), |_| {});
         }

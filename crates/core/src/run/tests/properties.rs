@@ -20,6 +20,7 @@ enum Step {
     Timer(RunTimer),
     Unparks(u32),
     Cancels,
+    Suspends(u8, bool),
     Waits(u64),
 }
 
@@ -55,6 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             Just(Step::ModelFails),
             (0..NAMES.len()).prop_map(Step::RejectsTool),
             Just(Step::Cancels),
+            (any::<u8>(), any::<bool>()).prop_map(|(calls, model)| Step::Suspends(calls, model)),
             Just(Step::Timer(RunTimer::WallClock)),
             Just(Step::Timer(RunTimer::Settle)),
         ],
@@ -124,6 +126,11 @@ fn take(scene: &mut Scene, step: Step) {
         Step::Timer(timer) => scene.on(RunEvent::TimerFired { timer }),
         Step::Unparks(index) => scene.unparks(index),
         Step::Cancels => scene.on(RunEvent::CancelRequested { by: "a test".into() }),
+        Step::Suspends(calls, model) => {
+            let turn = scene.turn;
+            let calls = (0..8).filter(|index| calls >> index & 1 == 1).map(|index| CallKey { turn, index });
+            scene.on(RunEvent::Suspended { calls: calls.collect(), model })
+        }
         Step::Waits(ms) => scene.wait(Duration::from_millis(ms)),
     };
 }

@@ -1,0 +1,6 @@
+ALTER TABLE run ADD COLUMN agent text NOT NULL DEFAULT '', ADD COLUMN root uuid;
+
+-- Who looks for work while it is full sees no run without a parent; who looks for news, no letter
+-- that was taken in.
+CREATE INDEX run_ready_child ON run (ready_at) WHERE state = 0 AND parent IS NOT NULL;
+CREATE INDEX letter_unread ON letter (run, n) WHERE taken_at_seq IS NULL;
