@@ -17,4 +17,9 @@ impl Chance {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (mixed ^ (mixed >> 31)).checked_rem(end).unwrap_or(0)
     }
+
+    /// One of them; none where there are none.
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
+        usize::try_from(self.below(of.len() as u64)).ok().and_then(|at| of.get(at)).copied()
+    }
 }

@@ -82,6 +82,12 @@ impl Server {
         std::mem::forget(self);
     }
 
+    /// Ends it in order, and leaves its directory as it is.
+    pub fn leave(mut self) {
+        self.end("-INT");
+        std::mem::forget(self);
+    }
+
     fn end(&mut self, signal: &str) {
         let id = self.child.id().to_string();
         Command::new("kill").args([signal, &id]).status().unwrap();
