@@ -92,6 +92,32 @@ impl History {
         self
     }
 
+    /// A conversation of exactly these [`messages`](Self::messages); none where they are not those of
+    /// one. What comes from elsewhere is [repaired](crate::Repaired) instead.
+    pub fn from_messages(messages: Vec<Message>) -> Option<Self> {
+        let mut rest = messages.as_slice();
+        if let [Message::System { .. }, after @ ..] = rest {
+            rest = after;
+        }
+        while let [message, after @ ..] = rest {
+            let calls = match message {
+                Message::Assistant { calls, .. } => calls.as_slice(),
+                Message::User { .. } => &[],
+                Message::System { .. } | Message::Tool { .. } => return None,
+            };
+            let (answers, after) = after.split_at_checked(calls.len())?;
+            let is_answered = calls.iter().zip(answers).all(|(call, answer)| match answer {
+                Message::Tool { call_id, name, .. } => (call_id, name) == (&call.id, &call.name),
+                Message::System { .. } | Message::User { .. } | Message::Assistant { .. } => false,
+            });
+            if !is_answered {
+                return None;
+            }
+            rest = after;
+        }
+        Some(Self { messages })
+    }
+
     /// Puts instructions at the beginning; anywhere else they are left out.
     pub(crate) fn system(&mut self, text: Arc<str>) {
         if self.messages.is_empty() && !text.trim().is_empty() {

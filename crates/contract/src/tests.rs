@@ -112,8 +112,5 @@ fn a_letter_says_what_was_put_into_it() {
     let call = CallKey { turn: 2, index: 1 };
     let answer = LetterContent::Answer { call, text: "yes".into() };
     assert_eq!(LetterContent::read(&answer.letter("m1")).unwrap(), answer);
-    assert!(
-        LetterContent::read(&crate::Letter { id: "m2".into(), body: Arc::from(&b"{\"new\":1}"[..]) })
-            .is_err()
-    );
+    assert!(LetterContent::read(&Letter { id: "m2".into(), body: Arc::from(&b"{\"new\":1}"[..]) }).is_err());
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dauntless_contract::{Failure, FailureCode, ToolOutput};
+use serde::{Deserialize, Serialize};
 
 use crate::excerpt::{listed, shortened};
 use crate::toolbox::{Digest, Fingerprint};
@@ -31,7 +32,7 @@ const NAME_BYTES_MAX: usize = 64;
 const REMEMBERED_MAX: usize = 256;
 
 /// What a run remembers of its calls. Bounded, however long the run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoopGuard {
     turn: u32,
     failed: BTreeMap<Digest, Failed>,
@@ -47,7 +48,7 @@ pub struct LoopGuard {
 }
 
 /// Whether a reply calls any tool that exists.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 enum Named {
     #[default]
     Nothing,
@@ -56,7 +57,7 @@ enum Named {
 }
 
 /// A call that keeps failing.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Failed {
     code: FailureCode,
     failures: u32,
@@ -66,7 +67,7 @@ struct Failed {
 }
 
 /// The turn under way: the sum of what its calls did, so their order does not matter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Turn {
     digest: Digest,
     first: Fingerprint,

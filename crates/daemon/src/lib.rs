@@ -11,3 +11,4 @@ pub mod rehearsal;
 pub mod tally;
 pub mod telemetry;
 pub mod wiring;
+pub mod worker;

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::sync::Arc;
 
-use dauntless_contract::{Attendance, BudgetPolicy, Clock, Journal, Model, RunLimits};
+use dauntless_contract::{Attendance, BudgetPolicy, Clock, Journal, Model, RunLimits, SharedJournal};
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::supervision::{RestartPolicy, Restarts};
@@ -15,6 +15,8 @@ use crate::error::BuildError;
 use crate::events::ToolNews;
 use crate::guarded::RuntimeBudget;
 use crate::id;
+use crate::lease::Lease;
+use crate::ledger::Ledger;
 use crate::orchestrator::Escalation;
 use crate::runtime::{Runtime, Settings};
 use crate::supervisor::{Branches, OnEscalation, root};
@@ -25,7 +27,8 @@ pub struct RuntimeBuilder {
     model: Option<Arc<dyn Model>>,
     limits: RunLimits,
     clock: Option<Arc<dyn Clock>>,
-    journal: Option<Arc<dyn Journal>>,
+    journal: Option<Ledger>,
+    lease: Option<Lease>,
     secrets: Vec<String>,
     patterns: Vec<String>,
     restarts: RestartPolicy,
@@ -46,6 +49,7 @@ impl RuntimeBuilder {
             limits: RunLimits::default(),
             clock: None,
             journal: None,
+            lease: None,
             secrets: Vec::new(),
             patterns: Vec::new(),
             restarts: RestartPolicy::default(),
@@ -79,7 +83,21 @@ impl RuntimeBuilder {
 
     /// Where the facts of runs are kept. Without one, runs live in memory alone.
     pub fn journal(mut self, journal: impl Journal) -> Self {
-        self.journal = Some(Arc::new(journal));
+        self.journal = Some(Ledger::Own(Arc::new(journal)));
+        self
+    }
+
+    /// A journal whose runs several workers share. Its handle must be
+    /// [registered](SharedJournal::register) before a run is made or [driven](Runtime::drive).
+    pub fn shared_journal(mut self, journal: Arc<dyn SharedJournal>) -> Self {
+        self.journal = Some(Ledger::Shared(journal));
+        self
+    }
+
+    /// The lease of this process on the runs that it owns; without it, nothing lapses. Once it has
+    /// lapsed no attempt of a tool begins, and runs are let go of.
+    pub fn lease(mut self, lease: Lease) -> Self {
+        self.lease = Some(lease);
         self
     }
 
@@ -181,6 +199,7 @@ impl RuntimeBuilder {
             limits: self.limits,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
             journal: self.journal,
+            lease: self.lease,
             redactor,
             restarts: self.restarts,
             revival: self.revival,

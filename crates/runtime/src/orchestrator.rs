@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dauntless_contract::{
-    AppendError, Attendance, CallKey, CallRecord, CallVerdict, Clock, CreateError, EffectState, Failure,
-    Fence, Journal, ModelReply, ModelRequest, NewRun, Outcome, Progress, Question, Recorded, Release,
-    RepairedHistory, RequestPurpose, RunEvent, RunId, RunLimits, RunTimer, Seq, StopReason, Timestamp,
-    TooLarge, ToolOutput, ToolSpec,
+    CallKey, CallRecord, CallVerdict, Clock, Letter, ModelReply, ModelRequest, Progress, Question,
+    RequestPurpose, RunEvent, RunId, RunTimer, StopReason, Timestamp, ToolOutput, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec};
@@ -17,15 +15,19 @@ use tokio::task::AbortHandle;
 use tracing::Span;
 
 use crate::answerer::AnswerError;
-use crate::clock::sleep_until;
+use crate::clock::{RunClock, sleep_until};
 use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, JobTicket};
+use crate::lease::Lease;
+use crate::ledger::{Appender, Refusal};
 use crate::ports::{ModelPort, ToolPort};
-use crate::submission::Submission;
+use crate::run::Parting;
 use crate::telemetry;
 use crate::watch::Watch;
 
 mod effects;
+mod letters;
+mod parting;
 
 /// What a run needs of its agent: the machine's part, and where the calls go.
 pub(crate) struct Crew {
@@ -80,16 +82,25 @@ pub(crate) struct OrchestratorActor;
 pub(crate) struct RunArgs {
     pub(crate) run: RunId,
     pub(crate) crew: Arc<Crew>,
-    pub(crate) submission: Submission,
-    pub(crate) limits: RunLimits,
-    pub(crate) attendance: Attendance,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) journal: Option<(Arc<dyn Journal>, Fence)>,
+    pub(crate) opening: Opening,
+    pub(crate) clock: RunClock,
+    pub(crate) journal: Option<Appender>,
+    pub(crate) lease: Option<Lease>,
     pub(crate) watch: Watch,
-    pub(crate) outcome: oneshot::Sender<Outcome>,
+    pub(crate) parting: oneshot::Sender<Parting>,
     pub(crate) parent_span: Span,
     /// Of what is left to chance in this run.
     pub(crate) seed: u64,
+}
+
+/// Where a run begins, as far as this process is concerned.
+pub(crate) enum Opening {
+    /// With its first event, which is in no journal yet.
+    New(RunEvent),
+    /// With what its first event leads to: it is in the journal, and nobody drove the run yet.
+    Fresh { machine: Box<RunMachine>, effects: Vec<RunEffect> },
+    /// In the midst: whoever drove it let go of it, or died.
+    Interrupted { machine: Box<RunMachine> },
 }
 
 pub(crate) enum RunMsg {
@@ -100,6 +111,9 @@ pub(crate) enum RunMsg {
     Cancel { by: Arc<str> },
     Questions { reply: oneshot::Sender<Vec<Question>> },
     Answer { call: CallKey, text: Arc<str>, reply: oneshot::Sender<Result<(), AnswerError>> },
+    Letter(Letter),
+    HandOver { at_once: bool },
+    Abandon { why: Arc<str> },
 }
 
 /// The run, as the one who waits for an answer.
@@ -153,11 +167,14 @@ pub(crate) struct RunShell {
     me: ActorRef<RunMsg>,
     machine: RunMachine,
     crew: Arc<Crew>,
-    clock: Arc<dyn Clock>,
+    clock: RunClock,
     journal: Option<Appender>,
+    lease: Option<Lease>,
     watch: Watch,
-    start: Option<RunEvent>,
-    outcome: Option<oneshot::Sender<Outcome>>,
+    start: Option<Start>,
+    parting: Option<oneshot::Sender<Parting>>,
+    standing: Standing,
+    letters: letters::Read,
     model: Option<(GuardedHandle<ModelPort>, JobTicket)>,
     calls: BTreeMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
     timers: Vec<AbortHandle>,
@@ -168,40 +185,21 @@ pub(crate) struct RunShell {
     turn_span: Span,
 }
 
-struct Appender {
-    journal: Arc<dyn Journal>,
-    fence: Fence,
-    head: Seq,
+/// What comes first.
+enum Start {
+    Event(RunEvent),
+    Effects(Vec<RunEffect>),
 }
 
-impl Appender {
-    async fn add(&mut self, now: Timestamp, event: &RunEvent) -> Result<(), AppendError> {
-        let recorded = Recorded { at: now, event: event.clone() };
-        if self.head == 0 {
-            let created = self.journal.create(NewRun::new(self.fence, recorded)).await;
-            created.map_err(|error| match error {
-                CreateError::TooLarge(size) => AppendError::TooLarge(size),
-                error => AppendError::Unavailable(error.to_string()),
-            })?;
-            self.head = 1;
-            return Ok(());
-        }
-        self.head = self.journal.append(&self.fence, self.head, vec![recorded]).await?;
-        Ok(())
-    }
-}
-
-/// The end of a call whose value is larger than the journal takes, told as such.
-fn without_result(event: RunEvent, size: TooLarge) -> Option<RunEvent> {
-    let RunEvent::CallEnded { call, record } = event else { return None };
-    let CallVerdict::Succeeded(_) = &record.verdict else { return None };
-    let failure = Failure::too_large(format!(
-        "The call worked, but its result of {} bytes is larger than the journal of this run takes.",
-        size.size
-    ));
-    let failure = failure.hint("Ask for less at a time: a page or a range.").effect(EffectState::Happened);
-    let record = CallRecord { verdict: CallVerdict::Failed(failure), ..record };
-    Some(RunEvent::CallEnded { call, record })
+/// What this process still does for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Everything.
+    Driving,
+    /// It waits for what is under way, begins nothing, and then lets go.
+    Leaving,
+    /// The run is somebody else's: what is still under way is told to that one.
+    Lost,
 }
 
 impl Drop for RunShell {
@@ -225,33 +223,26 @@ impl Actor for OrchestratorActor {
     type Arguments = RunArgs;
 
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
-        let RunArgs {
-            run,
-            crew,
-            submission,
-            limits,
-            attendance,
-            clock,
-            journal,
-            watch,
-            outcome,
-            parent_span,
-            seed,
-        } = args;
-        let agent = Arc::clone(&crew.spec.agent.name);
-        let span = telemetry::run_span(&parent_span, run, &agent);
-        let Submission { goal, past: RepairedHistory { history, repairs } } = submission;
-        let tools = crew.spec.toolbox.names().map(Arc::from).collect();
+        let RunArgs { run, crew, opening, clock, journal, lease, watch, parting, parent_span, seed } = args;
+        let span = telemetry::run_span(&parent_span, run, &crew.spec.agent.name);
         me.send_message(RunMsg::Start)?;
+        let (machine, start) = match opening {
+            Opening::New(event) => (RunMachine::new(run, Arc::clone(&crew.spec)), Start::Event(event)),
+            Opening::Fresh { machine, effects } => (*machine, Start::Effects(effects)),
+            Opening::Interrupted { machine } => (*machine, Start::Event(RunEvent::Interrupted {})),
+        };
         Ok(RunShell {
             me,
-            machine: RunMachine::new(run, Arc::clone(&crew.spec)),
+            machine,
             crew,
             clock,
-            journal: journal.map(|(journal, fence)| Appender { journal, fence, head: 0 }),
+            journal,
+            lease,
             watch,
-            start: Some(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance, tools }),
-            outcome: Some(outcome),
+            start: Some(start),
+            parting: Some(parting),
+            standing: Standing::Driving,
+            letters: letters::Read::default(),
             model: None,
             calls: BTreeMap::new(),
             timers: Vec::new(),
@@ -268,27 +259,60 @@ impl Actor for OrchestratorActor {
         msg: RunMsg,
         shell: &mut RunShell,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(event) = shell.event(msg) else { return Ok(()) };
-        let now = shell.clock.now();
-        let effects = match shell.record(now, event).await {
-            // Journal first: replay feeds the same facts and must reach the same state.
-            Ok(event) => shell.machine.on(now, event),
-            Err(explanation) => {
-                tracing::error!(run = %shell.machine.run(), explanation, "the journal refused an event");
-                shell.machine.fail(now, "journal_refused", &explanation)
+        match msg {
+            msg if shell.standing == Standing::Lost => shell.told_too_late(msg),
+            RunMsg::Start => match shell.start.take() {
+                Some(Start::Event(event)) => shell.take(event, None).await,
+                Some(Start::Effects(effects)) => shell.carry_out(shell.clock.now(), effects),
+                None => {}
+            },
+            RunMsg::Letter(letter) => shell.read(letter).await,
+            RunMsg::HandOver { at_once } => shell.leave(at_once).await,
+            RunMsg::Abandon { why } => shell.lose(&why, None),
+            msg => {
+                if let Some(event) = shell.event(msg) {
+                    shell.take(event, None).await;
+                }
             }
-        };
-        for effect in effects {
-            shell.apply(now, effect);
         }
         shell.finish().await
     }
 }
 
 impl RunShell {
+    /// A fact: into the journal, through the machine, and what follows from it is begun.
+    async fn take(&mut self, event: RunEvent, letter: Option<Arc<str>>) {
+        let now = self.clock.now();
+        let recorded = match &mut self.journal {
+            Some(journal) => journal.record(now, event, letter).await,
+            None => Ok(event),
+        };
+        let effects = match recorded {
+            // Journal first: replay feeds the same facts and must reach the same state.
+            Ok(event) => self.machine.on(now, event),
+            Err(Refusal::Lost { error, event }) => return self.lose(&error.to_string(), Some(*event)),
+            Err(Refusal::Defect(explanation)) => {
+                tracing::error!(run = %self.machine.run(), explanation, "the journal refused an event");
+                self.machine.fail(now, "journal_refused", &explanation)
+            }
+        };
+        self.carry_out(now, effects);
+    }
+
+    fn carry_out(&mut self, now: Timestamp, effects: Vec<RunEffect>) {
+        if self.lease.as_ref().is_some_and(|lease| !lease.may_begin()) && self.machine.outcome().is_none() {
+            return self.lose("its worker could not renew its lease in time", None);
+        }
+        for effect in effects {
+            // Who leaves begins nothing; the next one is owed it.
+            if self.standing == Standing::Driving || !begins(&effect) {
+                self.apply(now, effect);
+            }
+        }
+    }
+
     fn event(&mut self, msg: RunMsg) -> Option<RunEvent> {
         Some(match msg {
-            RunMsg::Start => self.start.take()?,
             RunMsg::ModelEnded { asked: ModelAsked { turn, model, purpose }, end } => {
                 self.model = None;
                 let attempts = end.attempts;
@@ -330,21 +354,10 @@ impl RunShell {
                 let text = self.crew.spec.redactor.text(&text).into();
                 known.then_some(RunEvent::InputGiven { call, text })?
             }
+            RunMsg::Start | RunMsg::Letter(_) | RunMsg::HandOver { .. } | RunMsg::Abandon { .. } => {
+                return None;
+            }
         })
-    }
-
-    /// Puts an event into the journal. Answers the one that it took.
-    async fn record(&mut self, now: Timestamp, event: RunEvent) -> Result<RunEvent, String> {
-        let Some(journal) = &mut self.journal else { return Ok(event) };
-        let size = match journal.add(now, &event).await {
-            Ok(()) => return Ok(event),
-            Err(AppendError::TooLarge(size)) => size,
-            Err(error) => return Err(error.to_string()),
-        };
-        // A result that the journal does not take is a failure of its call and not of the run.
-        let smaller = without_result(event, size).ok_or_else(|| size.to_string())?;
-        journal.add(now, &smaller).await.map_err(|error| error.to_string())?;
-        Ok(smaller)
     }
 
     fn apply(&mut self, now: Timestamp, effect: RunEffect) {
@@ -375,9 +388,9 @@ impl RunShell {
                 }
             }
             RunEffect::StartTimer { timer, at } => {
-                let (me, clock) = (self.me.clone(), Arc::clone(&self.clock));
+                let (me, clock) = (self.me.clone(), self.clock.clone());
                 let task = tokio::spawn(async move {
-                    sleep_until(&*clock, at).await;
+                    sleep_until(&clock, at).await;
                     let _ = me.send_message(RunMsg::Timer(timer));
                 });
                 self.timers.push(task.abort_handle());
@@ -396,35 +409,19 @@ impl RunShell {
             }
         }
     }
+}
 
-    /// Once the run has ended: tells whoever waits, and leaves as the reason demands.
-    async fn finish(&mut self) -> Result<(), ActorProcessingErr> {
-        let Some(outcome) = self.machine.outcome() else { return Ok(()) };
-        let Some(waiting) = self.outcome.take() else { return Ok(()) };
-        telemetry::record_outcome(&self.span, outcome);
-        let ended = Release::Ended { reason: outcome.reason.to_string().into() };
-        if let Some(Appender { journal, fence, head: _ }) = &self.journal
-            && let Err(error) = journal.release(fence, ended).await
-        {
-            tracing::warn!(run = %outcome.run, %error, "the journal did not take the end of the run");
-        }
-        let escalation = Escalation {
-            run: outcome.run,
-            agent: Arc::clone(&self.crew.spec.agent.name),
-            reason: outcome.reason.clone(),
-            span: self.span.clone(),
-        };
-        let _ = waiting.send(outcome.clone());
-        match escalation.reason {
-            StopReason::ToolTerminal { .. }
-            | StopReason::ToolExhausted { .. }
-            | StopReason::ModelFailed { .. }
-            | StopReason::ChildFailed { .. }
-            | StopReason::Internal { .. } => Err(Box::new(escalation)),
-            _ => {
-                self.me.stop(None);
-                Ok(())
-            }
-        }
+/// Whether it is the start of something that takes its time.
+const fn begins(effect: &RunEffect) -> bool {
+    match effect {
+        RunEffect::CallModel { .. }
+        | RunEffect::Summarise { .. }
+        | RunEffect::Dispatch { .. }
+        | RunEffect::StartTimer { .. }
+        | RunEffect::Park { .. } => true,
+        RunEffect::CancelCall { .. }
+        | RunEffect::CancelModel { .. }
+        | RunEffect::Report(_)
+        | RunEffect::End => false,
     }
 }

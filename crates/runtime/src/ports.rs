@@ -12,11 +12,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::guarded::{AttemptCtx, AttemptInput, Port};
+use crate::lease::Lease;
 use crate::telemetry;
 
 /// A tool behind its guards.
 pub(crate) struct ToolPort {
     pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) lease: Option<Lease>,
     pub(crate) redactor: Redactor,
 }
 
@@ -59,6 +61,7 @@ impl Port for ToolPort {
         input: AttemptInput<ToolRequest>,
         ctx: AttemptCtx,
     ) -> Result<ToolOutput, Failure> {
+        self.lease.as_ref().map_or(Ok(()), Lease::check)?;
         let ToolRequest { run, call, arguments, idempotency_key } = &*input.request;
         let ctx = ToolCtx {
             run: *run,

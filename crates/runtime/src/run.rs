@@ -1,9 +1,10 @@
 //! A run as its caller holds it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dauntless_contract::{
-    CallKey, Clock, Outcome, Progress, Question, RunId, RunTotals, StopReason, Timestamp,
+    CallKey, Clock, Letter, Outcome, Progress, Question, RunId, RunTotals, StopReason, Timestamp,
 };
 use ractor::ActorRef;
 use tokio::sync::oneshot;
@@ -16,7 +17,7 @@ use crate::watch::Watched;
 pub struct RunHandle {
     pub(crate) id: RunId,
     pub(crate) actor: ActorRef<RunMsg>,
-    pub(crate) outcome: oneshot::Receiver<Outcome>,
+    pub(crate) parting: oneshot::Receiver<Parting>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) submitted: Timestamp,
 }
@@ -55,15 +56,90 @@ impl RunHandle {
         self.answerer().answer(call, text).await
     }
 
+    /// What its worker tells it.
+    pub fn reins(&self) -> Reins {
+        Reins { actor: self.actor.clone() }
+    }
+
     /// Waits for the end. Always an outcome, also when the runtime stops first.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing for the run.
     pub async fn outcome(self) -> Outcome {
-        match self.outcome.await {
-            Ok(outcome) => outcome,
-            Err(_) => lost(self.id, self.clock.now(), self.submitted),
+        let (run, clock, submitted) = (self.id, Arc::clone(&self.clock), self.submitted);
+        self.parting().await.into_outcome(run, clock.now().since(submitted))
+    }
+
+    /// Waits until this process has no more to do for the run, and answers why.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing for the run.
+    pub async fn parting(self) -> Parting {
+        self.parting.await.unwrap_or(Parting::Crashed)
+    }
+}
+
+/// Why a process has no more to do for a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parting {
+    /// The run is over.
+    Ended(Outcome),
+    /// It was let go of in good order, for another to go on with.
+    HandedOver,
+    /// It is another's, or the journal cannot be written to; with the reason. What is in the journal
+    /// holds.
+    Lost(Arc<str>),
+    /// Its orchestrator died, or the runtime stopped. A run that is in a journal can be driven on.
+    Crashed,
+}
+
+impl Parting {
+    fn into_outcome(self, run: RunId, elapsed: Duration) -> Outcome {
+        let (code, explanation) = match self {
+            Self::Ended(outcome) => return outcome,
+            Self::HandedOver => {
+                ("handed_over", "This process let go of the run; another goes on with it.".into())
+            }
+            Self::Lost(why) => {
+                ("taken_over", format!("This process does not drive the run any more: {why}."))
+            }
+            Self::Crashed => (
+                "orchestrator_lost",
+                "The runtime stopped, or the run's orchestrator crashed; see the log.".into(),
+            ),
+        };
+        Outcome {
+            run,
+            reason: StopReason::Internal { code: code.into() },
+            text: None,
+            explanation: Some(explanation.into()),
+            totals: RunTotals::default(),
+            elapsed,
         }
+    }
+}
+
+/// How a worker steers a run that it drives. Cheap to clone; a run that has ended hears nothing.
+#[derive(Clone)]
+pub struct Reins {
+    actor: ActorRef<RunMsg>,
+}
+
+impl Reins {
+    /// Brings a letter. One that was brought before is not read again.
+    pub fn deliver(&self, letter: Letter) {
+        let _ = self.actor.send_message(RunMsg::Letter(letter));
+    }
+
+    /// Begins nothing more, waits for what is under way, and lets go of the run. `at_once` does not
+    /// wait: what is under way is left as the effect of its tool allows.
+    pub fn hand_over(&self, at_once: bool) {
+        let _ = self.actor.send_message(RunMsg::HandOver { at_once });
+    }
+
+    /// The run is no longer this process's. What it still does is told to the new owner.
+    pub fn abandon(&self, why: impl Into<Arc<str>>) {
+        let _ = self.actor.send_message(RunMsg::Abandon { why: why.into() });
     }
 }
 
@@ -84,6 +160,7 @@ impl Canceller {
 pub struct RunStream {
     pub(crate) handle: Option<RunHandle>,
     pub(crate) ending: Option<Outcome>,
+    pub(crate) parted: Option<Parting>,
     pub(crate) events: Watched,
     pub(crate) canceller: Canceller,
     pub(crate) answerer: Answerer,
@@ -91,6 +168,11 @@ pub struct RunStream {
 }
 
 impl RunStream {
+    pub(crate) fn new(handle: RunHandle, events: Watched) -> Self {
+        let (canceller, answerer, id) = (handle.canceller(), handle.answerer(), handle.id());
+        Self { handle: Some(handle), ending: None, parted: None, events, canceller, answerer, id }
+    }
+
     /// The run's id.
     pub const fn id(&self) -> RunId {
         self.id
@@ -104,6 +186,11 @@ impl RunStream {
     /// A way to answer its questions, which come as [`Progress::InputRequested`].
     pub fn answerer(&self) -> Answerer {
         self.answerer.clone()
+    }
+
+    /// Why this process has no more to do for the run; none before its end.
+    pub const fn parted(&self) -> Option<&Parting> {
+        self.parted.as_ref()
     }
 
     /// The next event; after [`Progress::RunEnded`], which is never lost, nothing.
@@ -121,9 +208,11 @@ impl RunStream {
             tokio::select! {
                 biased;
                 Some(progress) = self.events.next() => return Some(progress),
-                outcome = &mut handle.outcome => {
-                    let lost = || lost(handle.id, handle.clock.now(), handle.submitted);
-                    self.ending = Some(outcome.unwrap_or_else(|_| lost()));
+                parting = &mut handle.parting => {
+                    let elapsed = handle.clock.now().since(handle.submitted);
+                    let parting = parting.unwrap_or(Parting::Crashed);
+                    self.parted = Some(parting.clone());
+                    self.ending = Some(parting.into_outcome(handle.id, elapsed));
                     self.handle = None;
                 }
             }
@@ -138,18 +227,6 @@ impl RunStream {
                 return outcome;
             }
         }
-        lost(self.id, Timestamp::ZERO, Timestamp::ZERO)
-    }
-}
-
-/// The outcome of a run whose orchestrator died without one.
-fn lost(run: RunId, now: Timestamp, submitted: Timestamp) -> Outcome {
-    Outcome {
-        run,
-        reason: StopReason::Internal { code: "orchestrator_lost".into() },
-        text: None,
-        explanation: Some("The runtime stopped, or the run's orchestrator crashed; see the log.".into()),
-        totals: RunTotals::default(),
-        elapsed: now.since(submitted),
+        Parting::Crashed.into_outcome(self.id, Duration::ZERO)
     }
 }

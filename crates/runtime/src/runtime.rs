@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Attendance, BreakerSwitch, Clock, Fence, Journal, Model, Outcome, Progress, RunLimits, RunTotals,
-    StopReason, Tool, ToolStatus,
+    Attendance, BreakerSwitch, Clock, Fence, Model, Outcome, Progress, RepairedHistory, RunEvent, RunId,
+    RunLimits, RunTotals, StopReason, Tool, ToolStatus,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
@@ -21,11 +21,14 @@ use tracing::Span;
 use crate::agent::{Agent, Shown};
 use crate::builder::RuntimeBuilder;
 use crate::by_hand::{self, CallByHand};
+use crate::clock::RunClock;
 use crate::error::{BuildError, SubmitError};
 use crate::events::{ToolEvents, ToolNews};
 use crate::guarded::{GuardedHandle, Keeper, KeeperArgs, Port, RuntimeBudget, Surroundings};
 use crate::id;
-use crate::orchestrator::{Crew, OrchestratorActor, RunArgs, RunMsg};
+use crate::lease::Lease;
+use crate::ledger::{Appender, Ledger};
+use crate::orchestrator::{Crew, Opening, OrchestratorActor, RunArgs, RunMsg};
 use crate::ports::{ModelPort, ToolPort};
 use crate::run::{Canceller, RunHandle, RunStream};
 use crate::submission::Submission;
@@ -72,7 +75,8 @@ pub(crate) struct Settings {
     pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) limits: RunLimits,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) journal: Option<Ledger>,
+    pub(crate) lease: Option<Lease>,
     pub(crate) redactor: Redactor,
     pub(crate) restarts: RestartPolicy,
     pub(crate) revival: RevivalPolicy,
@@ -152,8 +156,7 @@ impl Runtime {
     pub async fn stream(&self, agent: &Agent, goal: impl Into<Submission>) -> Result<RunStream, SubmitError> {
         let (watch, events) = Watch::open();
         let handle = self.start(agent, goal.into(), watch, self.inner.config.attendance).await?;
-        let (canceller, answerer, id) = (handle.canceller(), handle.answerer(), handle.id());
-        Ok(RunStream { handle: Some(handle), ending: None, events, canceller, answerer, id })
+        Ok(RunStream::new(handle, events))
     }
 
     /// Calls one tool of an agent by hand, with its whole resilience: retries, breaker, budget.
@@ -239,26 +242,49 @@ impl Runtime {
         watch: Watch,
         attendance: Attendance,
     ) -> Result<RunHandle, SubmitError> {
-        if self.inner.stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             return Err(SubmitError::Stopped);
         }
         let crew = self.crew(agent).await?;
         let settings = &self.inner.config;
         let run = id::run_id();
-        let (outcome, receiver) = oneshot::channel();
+        let Submission { goal, past: RepairedHistory { history, repairs } } = submission;
+        let opening = Opening::New(RunEvent::RunStarted {
+            agent: Arc::clone(agent.name()),
+            goal,
+            limits: agent.own_limits().unwrap_or(&settings.limits).clone(),
+            history,
+            repairs,
+            attendance,
+            tools: crew.spec.toolbox.names().map(Arc::from).collect(),
+        });
+        let fence = Fence { run, epoch: 1, token: id::token() };
+        let journal = settings.journal.clone().map(|ledger| Appender::new(ledger, fence, 0));
+        let clock = RunClock::same(Arc::clone(&settings.clock));
+        self.spawn(run, crew, opening, clock, journal, watch).await
+    }
+
+    /// Puts a run under its supervisor, once there is a place for it.
+    pub(crate) async fn spawn(
+        &self,
+        run: RunId,
+        crew: Arc<Crew>,
+        opening: Opening,
+        clock: RunClock,
+        journal: Option<Appender>,
+        watch: Watch,
+    ) -> Result<RunHandle, SubmitError> {
+        let settings = &self.inner.config;
+        let (parting, receiver) = oneshot::channel();
         let args = RunArgs {
             run,
             crew,
-            submission,
-            attendance,
-            limits: agent.own_limits().unwrap_or(&settings.limits).clone(),
-            clock: Arc::clone(&settings.clock),
-            journal: settings
-                .journal
-                .clone()
-                .map(|journal| (journal, Fence { run, epoch: 1, token: id::token() })),
+            opening,
+            clock,
+            journal,
+            lease: settings.lease.clone(),
             watch,
-            outcome,
+            parting,
             parent_span: Span::current(),
             seed: settings.seed.wrapping_add(self.inner.runs.fetch_add(1, Ordering::Relaxed)),
         };
@@ -270,7 +296,15 @@ impl Runtime {
             .map_err(|_| SubmitError::Stopped)?;
         // The branch gives the place back when it has taken note of the run's end.
         place.forget();
-        Ok(RunHandle { id: run, actor, outcome: receiver, clock: Arc::clone(&settings.clock), submitted })
+        Ok(RunHandle { id: run, actor, parting: receiver, clock: Arc::clone(&settings.clock), submitted })
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.inner.config
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.inner.stopping.load(Ordering::Relaxed)
     }
 
     /// The agent's actors; started when it is first seen.
@@ -364,7 +398,8 @@ impl Runtime {
         if let Some((_, handle)) = known.tools.iter().find(|(other, _)| same_tool(other, tool)) {
             return Ok(handle.clone());
         }
-        let port = ToolPort { tool: Arc::clone(tool), redactor: self.inner.config.redactor.clone() };
+        let Settings { redactor, lease, .. } = &self.inner.config;
+        let port = ToolPort { tool: Arc::clone(tool), redactor: redactor.clone(), lease: lease.clone() };
         let seed = self.inner.config.seed.wrapping_add(known.tools.len() as u64);
         let handle = self.supervise(port, seed, &self.inner.branches.tools).await?;
         known.tools.push((Arc::clone(tool), handle.clone()));

@@ -13,6 +13,7 @@ use crate::{Agent, BuildError, Runtime};
 
 mod bench;
 mod context;
+mod driving;
 mod fallbacks;
 mod guards;
 mod input;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use dauntless_contract::{
     CallKey, Failure, History, Json, Message, ModelSpec, TokenCounter, Tokens, ToolSpec, Usage,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::toolbox::Toolbox;
 pub(crate) use measure::estimate;
@@ -35,12 +36,13 @@ const TELLING_TOKENS: u64 = 512;
 const RATIO_MAX: u64 = 4000;
 
 /// The size of a conversation, what is known of the models it goes to, and what was kept of it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Context {
     /// One for each message of the history.
     entries: Vec<Entry>,
     total: u64,
     /// What counts them, once the room gets scarce; they are estimated until then.
+    #[serde(skip)]
     counter: Option<TokenCounter>,
     results: Results,
     models: BTreeMap<u32, Known>,
@@ -55,7 +57,7 @@ pub(crate) struct Context {
 }
 
 /// A message, as far as its size matters.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Entry {
     tokens: u64,
     /// The call that an observation answers.
@@ -63,7 +65,7 @@ struct Entry {
 }
 
 /// What was learned of one model.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Known {
     /// Its window, where a provider's refusal said or implied it.
     window: Option<u64>,
@@ -79,7 +81,7 @@ impl Default for Known {
 }
 
 /// A request that a provider refused as too large.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Refused {
     model: u32,
     size: u64,
@@ -125,6 +127,16 @@ impl Context {
             self.total += tokens;
             self.entries.push(Entry { tokens, call });
         }
+    }
+
+    /// Whether a vocabulary counts the tokens.
+    pub(crate) const fn is_sharp(&self) -> bool {
+        self.counter.is_some()
+    }
+
+    /// Gives a restored context its vocabulary again.
+    pub(crate) fn restore(&mut self, counter: Option<TokenCounter>) {
+        self.counter = counter;
     }
 
     fn measure(&self, message: &Message) -> u64 {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use dauntless_contract::{CallKey, Failure};
+use serde::{Deserialize, Serialize};
 
 use crate::excerpt::{head, listed, tail};
 
@@ -37,7 +38,7 @@ impl fmt::Display for ResultId {
 }
 
 /// What is kept, in the order in which it was.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Results {
     kept: VecDeque<(CallKey, Arc<str>)>,
     bytes: usize,

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dauntless_contract::{History, Message, Tokens, Trim};
+use serde::{Deserialize, Serialize};
 
 use super::reader::READ_RESULT;
 use super::{Context, Room, summary};
@@ -32,7 +33,7 @@ pub(crate) enum Fit {
 }
 
 /// The oldest pieces of a conversation, about to be replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// How many pieces.
     blocks: usize,
@@ -40,6 +41,17 @@ pub(crate) struct Plan {
     rounds: u32,
     /// The longest text that may stand for them, in bytes.
     bytes_max: usize,
+    /// The room for the request, in tokens.
+    limit: u64,
+}
+
+impl Plan {
+    /// The request for a summary of these pieces.
+    pub(crate) fn request(&self, history: &History) -> Arc<History> {
+        let last = self.blocks.checked_sub(1).and_then(|last| history.blocks().nth(last));
+        let until = last.map_or(0, |last| last.end);
+        Arc::new(summary::request(history, until, self.bytes_max, self.limit))
+    }
 }
 
 /// One trim, for whoever watches.
@@ -76,12 +88,8 @@ impl Context {
         }
         let trim = Trim::Shortened { observations: shortened };
         let trimmed = (shortened > 0).then(|| self.trimmed(trim, before, room));
-        let fit = match self.plan(&blocks, newest, low_water) {
-            Some(plan) => {
-                let oldest = blocks.get(plan.blocks - 1).map_or(0, |last| last.end);
-                let request = summary::request(history, oldest, plan.bytes_max, room.limit);
-                Fit::Summary { plan, request: Arc::new(request) }
-            }
+        let fit = match self.plan(&blocks, newest, room) {
+            Some(plan) => Fit::Summary { plan, request: plan.request(history) },
             None => Fit::Done,
         };
         (fit, trimmed)
@@ -95,7 +103,7 @@ impl Context {
         summary: Option<&str>,
         room: Room,
     ) -> Trimmed {
-        let Plan { blocks, rounds, bytes_max } = plan;
+        let Plan { blocks, rounds, bytes_max, limit: _ } = plan;
         let before = self.total;
         self.rounds_gone += rounds;
         let told: Option<Arc<str>> = match summary {
@@ -201,9 +209,11 @@ impl Context {
 
     /// The fewest of the oldest pieces without which the conversation is small enough, all but the
     /// newest round where it takes that. None where that would gain too little to be worth a request.
-    fn plan(&self, blocks: &[Range<usize>], newest: usize, enough: u64) -> Option<Plan> {
+    fn plan(&self, blocks: &[Range<usize>], newest: usize, room: Room) -> Option<Plan> {
+        let enough = room.low_water();
         let place = (enough / 8).clamp(64, 2048);
-        let (mut freed, mut plan) = (0, Plan { blocks: 0, rounds: 0, bytes_max: narrow(place * 3) });
+        let (mut freed, limit) = (0, room.limit);
+        let mut plan = Plan { blocks: 0, rounds: 0, bytes_max: narrow(place * 3), limit };
         for block in blocks.iter().take_while(|block| block.start < newest) {
             if (self.total + place).saturating_sub(freed) <= enough {
                 break;

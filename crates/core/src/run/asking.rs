@@ -7,6 +7,7 @@ use dauntless_contract::{
     CallKey, Failure, FailureCode, History, LimitKind, Observation, Progress, Timestamp, ToolCall,
     ToolOutput, ToolSpec,
 };
+use serde::{Deserialize, Serialize};
 
 use super::slots::{Cut, SlotState, Slots};
 use super::{Offer, Phase, Purpose, RunEffect, RunMachine, nudge};
@@ -15,10 +16,12 @@ use crate::observation;
 use crate::toolbox::Fingerprint;
 
 /// A turn that waits for a summary before its model is asked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Summarising {
     pub(super) turn: u32,
     pub(super) model: u32,
+    /// Made again from the plan where the run is restored: the conversation is there already.
+    #[serde(skip)]
     pub(super) request: Arc<History>,
     purpose: Purpose,
     plan: Plan,
@@ -27,6 +30,11 @@ pub(super) struct Summarising {
 impl Summarising {
     pub(super) fn is_for(&self, turn: u32, model: u32) -> bool {
         (self.turn, self.model) == (turn, model)
+    }
+
+    /// Makes the request again, from the conversation that it is about.
+    pub(super) fn restore(&mut self, history: &History) {
+        self.request = self.plan.request(history);
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dauntless_contract::{CallKey, Effect, EffectState, Failure, FailureCode};
+use serde::{Deserialize, Serialize};
 
 use super::slots::Running;
 use crate::toolbox::{Digest, Fingerprint};
@@ -19,11 +20,11 @@ const REFUSALS_MAX: u32 = 2;
 const REMEMBERED_MAX: usize = 1024;
 
 /// What a run remembers of calls that may have happened.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Held(BTreeMap<Digest, Unsure>);
 
 /// A call that may have happened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Unsure {
     first: CallKey,
     code: FailureCode,

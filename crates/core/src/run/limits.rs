@@ -6,12 +6,13 @@
 //! words after it can be paid as well. What is not known is what the tools' answers add.
 
 use dauntless_contract::{LimitKind, ModelSpec, RunTotals, StopReason, Timestamp, Tokens, Usage};
+use serde::{Deserialize, Serialize};
 
 use super::nudge;
 use super::{Phase, Purpose, RunEffect, RunMachine};
 
 /// What the replies so far say about the next request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Foresight {
     prompt: Tokens,
     longest_reply: Tokens,

@@ -22,11 +22,13 @@ mod held;
 mod interrupted;
 mod limits;
 mod nudge;
+mod pace;
 mod park;
 mod recovery;
 mod rejected;
 mod reply;
 mod slots;
+mod snapshot;
 mod suspended;
 mod withdrawn;
 
@@ -38,6 +40,7 @@ use dauntless_contract::{
     AgentSpec, Attendance, CallKey, Failure, History, HistoryRepair, Json, LimitKind, ModelSpec, Outcome,
     Progress, RunEvent, RunId, RunLimits, RunTimer, RunTotals, StopReason, Timestamp, ToolSpec,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::loop_guard::LoopGuard;
@@ -50,8 +53,10 @@ pub use fallback::ModelFallback;
 use held::Held;
 use limits::Foresight;
 use nudge::Unproductive;
-pub use recovery::RecoverError;
+pub use pace::SnapshotPace;
+pub use recovery::{RecoverError, Recovery};
 use slots::Slots;
+pub use snapshot::{FOLD_VERSION, RestoreError};
 use suspended::UnderWay;
 use withdrawn::Withdrawn;
 
@@ -175,7 +180,7 @@ pub enum CancelReach {
     Waiting,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Phase {
     Created,
     Summarising(Summarising),
@@ -185,7 +190,7 @@ enum Phase {
     Ended(Outcome),
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Purpose {
     Work,
     LastWords(LimitKind),
@@ -198,6 +203,9 @@ pub struct RunMachine {
     spec: Arc<RunSpec>,
     limits: RunLimits,
     started: Timestamp,
+    at: Timestamp,
+    /// The tools that the agent had when the run started.
+    had: BTreeSet<Arc<str>>,
     turn: u32,
     history: Arc<History>,
     totals: RunTotals,
@@ -224,6 +232,7 @@ impl PartialEq for RunMachine {
             && self.spec.agent == other.spec.agent
             && self.limits == other.limits
             && self.started == other.started
+            && self.had == other.had
             && self.turn == other.turn
             && self.history == other.history
             && self.totals == other.totals
@@ -250,6 +259,8 @@ impl RunMachine {
             spec,
             limits: RunLimits::default(),
             started: Timestamp::ZERO,
+            at: Timestamp::ZERO,
+            had: BTreeSet::new(),
             turn: 0,
             history: Arc::new(History::default()),
             totals: RunTotals::default(),
@@ -272,12 +283,14 @@ impl RunMachine {
     #[must_use = "effects that are not carried out stall the run"]
     pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
         let mut effects = Vec::new();
+        self.at = now;
         let under_way = self.suspended(&event);
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
-            (Phase::Created, RunEvent::RunStarted { goal, limits, history, repairs, attendance, .. }) => {
-                self.start(now, &goal, (limits, attendance), (history, repairs), &mut effects)
-            }
+            (
+                Phase::Created,
+                RunEvent::RunStarted { agent: _, goal, limits, history, repairs, attendance, tools },
+            ) => self.start(now, &goal, (limits, attendance, tools), (history, repairs), &mut effects),
             (
                 Phase::Asking { turn, model, purpose },
                 RunEvent::ModelReplied { turn: of, model: from, reply, attempts },
@@ -364,6 +377,11 @@ impl RunMachine {
         &self.history
     }
 
+    /// The time of the last event.
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
     /// The run.
     pub const fn run(&self) -> RunId {
         self.run
@@ -394,13 +412,14 @@ impl RunMachine {
         &mut self,
         now: Timestamp,
         goal: &Arc<str>,
-        (limits, attendance): (RunLimits, Attendance),
+        (limits, attendance, tools): (RunLimits, Attendance, Vec<Arc<str>>),
         (past, repairs): (History, Vec<HistoryRepair>),
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         self.limits = limits;
         self.attendance = attendance;
         self.started = now;
+        self.had = tools.into_iter().collect();
         let own = &self.spec.agent.instructions;
         let instructions = self.spec.answer.as_ref().map_or_else(|| Arc::clone(own), |shape| shape.told(own));
         self.history = Arc::new(past.resume(&instructions, goal));

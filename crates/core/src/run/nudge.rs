@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dauntless_contract::{LimitKind, RunLimits, StopReason};
+use serde::{Deserialize, Serialize};
 
 use crate::excerpt::counted;
 
@@ -36,7 +37,7 @@ pub(super) enum Dud {
 }
 
 /// Counts replies in a row that lead nowhere. Any other reply starts afresh.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Unproductive {
     empty: u32,
     cut: u32,

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dauntless_contract::{CallRecord, Recorded, RunEvent, RunId, Seq};
+use dauntless_contract::{CallRecord, Recorded, RunEvent, RunId, Seq, Snapshot};
 
 use super::{Phase, RunMachine, RunSpec};
 
@@ -46,15 +46,75 @@ pub enum RecoverError {
     },
 }
 
-impl RunMachine {
-    /// Folds a run from its events.
+/// A run that is being folded from its journal, event by event.
+///
+/// Begun from a snapshot it needs only the events after it. A snapshot is a memory of the fold and
+/// nothing else: one that this program or this agent would not have made is left aside, and the run
+/// is folded from its first event, with the same result.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    machine: RunMachine,
+    seq: Seq,
+}
+
+impl Recovery {
+    /// Begins after a snapshot, if there is one that can be used.
+    pub fn begin(run: RunId, spec: Arc<RunSpec>, snapshot: Option<&Snapshot>) -> Self {
+        let restored = snapshot.and_then(|snapshot| {
+            let machine = RunMachine::restore(run, Arc::clone(&spec), snapshot).ok()?;
+            Some(Self { machine, seq: snapshot.seq })
+        });
+        restored.unwrap_or_else(|| Self { machine: RunMachine::new(run, spec), seq: 0 })
+    }
+
+    /// The last event that is in it; 0 where none is. The journal is to be read from there on.
+    pub const fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// Takes the event that follows.
+    ///
+    /// # Errors
+    /// When it is not of this run as its agent is declared now. The recovery is over then.
+    pub fn fold(&mut self, Recorded { at, event }: Recorded) -> Result<(), RecoverError> {
+        let (run, seq) = (self.machine.run, self.seq + 1);
+        if seq == 1 && !matches!(event, RunEvent::RunStarted { .. }) {
+            return Err(RecoverError::NoStart(run));
+        }
+        if let Some(tool) = self.machine.missing(&event) {
+            return Err(RecoverError::MissingTool { run, seq, tool });
+        }
+        if !self.machine.waits_for(&event) {
+            return Err(RecoverError::Diverged { run, seq });
+        }
+        // What it led to was carried out, or is owed.
+        drop(self.machine.on(at, event));
+        self.seq = seq;
+        Ok(())
+    }
+
+    /// The run after the last event.
     ///
     /// What is owed to it, its next event answers: [`RunEvent::Interrupted`], journaled and then
     /// given to [`RunMachine::on`] like any other. It begins again what was under way. A run that
     /// has an [`outcome`](RunMachine::outcome) is owed nothing.
     ///
-    /// The time of that event and of those after it must not be before the last event's; a process
-    /// whose clock is behind goes on from there. Limits and waits count the time in between.
+    /// The time of that event and of those after it must not be before the last event's, which is
+    /// [`RunMachine::at`]; a process whose clock is behind goes on from there. Limits and waits count
+    /// the time in between.
+    ///
+    /// # Errors
+    /// [`RecoverError::NoStart`] when there was no event.
+    pub fn finish(self) -> Result<RunMachine, RecoverError> {
+        match self.machine.phase {
+            Phase::Created => Err(RecoverError::NoStart(self.machine.run)),
+            _ => Ok(self.machine),
+        }
+    }
+}
+
+impl RunMachine {
+    /// Folds a run from all its events, as a [`Recovery`] does it one by one.
     ///
     /// # Errors
     /// When there is no run in the events, or this spec folds them to another run than they are of.
@@ -63,33 +123,15 @@ impl RunMachine {
         spec: Arc<RunSpec>,
         events: impl IntoIterator<Item = Recorded>,
     ) -> Result<Self, RecoverError> {
-        let mut machine = Self::new(run, spec);
-        let mut had = BTreeSet::new();
-        for (seq, Recorded { at, event }) in (1..).zip(events) {
-            match &event {
-                RunEvent::RunStarted { tools, .. } if seq == 1 => had.extend(tools.iter().cloned()),
-                _ if seq == 1 => return Err(RecoverError::NoStart(run)),
-                _ => {}
-            }
-            if let Some(tool) = machine.missing(&had, &event) {
-                return Err(RecoverError::MissingTool { run, seq, tool });
-            }
-            if !machine.waits_for(&event) {
-                return Err(RecoverError::Diverged { run, seq });
-            }
-            // What it led to was carried out, or is owed.
-            drop(machine.on(at, event));
-        }
-        match machine.phase {
-            Phase::Created => Err(RecoverError::NoStart(run)),
-            _ => Ok(machine),
-        }
+        let mut recovery = Recovery::begin(run, spec, None);
+        events.into_iter().try_for_each(|event| recovery.fold(event))?;
+        recovery.finish()
     }
 
     /// A tool that this event calls, or may lead to as a fallback, and that the agent had.
-    fn missing(&self, had: &BTreeSet<Arc<str>>, event: &RunEvent) -> Option<Arc<str>> {
+    fn missing(&self, event: &RunEvent) -> Option<Arc<str>> {
         let RunEvent::ModelReplied { reply, .. } = event else { return None };
-        let toolbox = &self.spec.toolbox;
+        let (toolbox, had) = (&self.spec.toolbox, &self.had);
         reply.calls.iter().filter(|call| had.contains(&call.name)).find_map(|call| {
             let mut seen = BTreeSet::new();
             let mut name = &call.name;

@@ -7,12 +7,13 @@ use dauntless_contract::{
     CallKey, CallRecord, CallVerdict, Effect, EffectState, Failure, Json, ModelReply, Observation, Round,
     StopReason, Timestamp, ToolCall, ToolSpec,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::observation;
-use crate::toolbox::Fingerprint;
+use crate::toolbox::{Fingerprint, Toolbox};
 
 /// The calls of one turn, in the order the model asked for them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Slots {
     turn: u32,
     text: Option<Arc<str>>,
@@ -24,14 +25,14 @@ pub(super) struct Slots {
     terminal: Option<usize>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Slot {
     pub(super) call: ToolCall,
     pub(super) fingerprint: Fingerprint,
     pub(super) state: SlotState,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum SlotState {
     Running(Running),
     /// Nothing of it is under way: it waits for its tool to be back.
@@ -44,11 +45,13 @@ pub(super) enum SlotState {
 }
 
 /// A call without its observation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Running {
     /// The tool that the model asked for.
+    #[serde(with = "super::snapshot::by_name")]
     pub(super) asked: Arc<ToolSpec>,
     /// The tool that works on it: the same, or a fallback.
+    #[serde(with = "super::snapshot::by_name")]
     pub(super) by: Arc<ToolSpec>,
     /// The call as a fallback has it.
     pub(super) elsewhere: Option<Elsewhere>,
@@ -65,14 +68,14 @@ pub(super) struct Running {
 }
 
 /// A call as a fallback has it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Elsewhere {
     pub(super) fingerprint: Fingerprint,
     pub(super) arguments: Json,
 }
 
 /// The wait of a parked call.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Wait {
     pub(super) since: Timestamp,
     pub(super) at: Timestamp,
@@ -96,14 +99,14 @@ impl Running {
 }
 
 /// Whether the output limit cut this call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Cut {
     Whole,
     Truncated,
 }
 
 /// A failure that nobody in the run can do anything about.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Terminal {
     pub(super) reason: StopReason,
     pub(super) explanation: Arc<str>,
@@ -119,6 +122,23 @@ impl Slots {
             open: 0,
             terminal: None,
         }
+    }
+
+    /// Gives restored calls the declarations of their tools again. False where one is not there.
+    pub(super) fn restore(&mut self, toolbox: &Toolbox) -> bool {
+        let declare = |spec: &mut Arc<ToolSpec>| match toolbox.get(&spec.name) {
+            Some(declared) => {
+                *spec = Arc::clone(declared);
+                true
+            }
+            None => false,
+        };
+        self.slots.iter_mut().all(|slot| match &mut slot.state {
+            SlotState::Running(running) | SlotState::Parked(running, _) => {
+                declare(&mut running.asked) && declare(&mut running.by)
+            }
+            SlotState::Answered { .. } => true,
+        })
     }
 
     pub(super) fn key(&self, index: usize) -> CallKey {

@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 
 use dauntless_contract::{CallKey, RunEvent};
+use serde::{Deserialize, Serialize};
 
 use super::RunMachine;
 
 /// What is lost if the process that drives the run has come to its end.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) enum UnderWay {
     /// Whatever the run waits for may have begun.
     #[default]

@@ -20,6 +20,7 @@ mod questions;
 mod recovery;
 mod rejection;
 mod repetitions;
+mod snapshots;
 mod suspension;
 mod withdrawal;
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{Bucket, Failure, FailureCode, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::resilience::plain;
 
 /// Which tools are off the list, and until when.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Withdrawn(BTreeMap<Arc<str>, Timestamp>);
 
 impl Withdrawn {

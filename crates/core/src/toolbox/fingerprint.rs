@@ -1,5 +1,6 @@
 //! What makes two calls the same call.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ const DISPLAY_BYTES_MAX: usize = 1000;
 ///
 /// Numbers count by their text, so `1` and `1.0` differ. The same in every process and on every
 /// machine. Kept as a digest of 128 bits with a short text to show, so that it is cheap to keep.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fingerprint {
     digest: Digest,
     tool: Arc<str>,
@@ -93,7 +94,7 @@ fn without_secrets(tree: Tree) -> Tree {
 }
 
 /// FNV-1a of 128 bits: needs no seed, so it is the same everywhere.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Digest(u128);
 
 impl Digest {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{AnswerSpec, Tool};
+use dauntless_contract::{AnswerSpec, SharedJournal, Tool};
 use dauntless_models::Scripted;
 use dauntless_tools::{CommandTool, HttpTool, ProcessReaper, ToolConfigError};
 use serde_json::Value;
@@ -18,7 +18,7 @@ mod model;
 
 pub use broken::{Broken, Cause, ModelError, NoAgent, NoTool};
 pub use dauntless_runtime::{
-    Agent, Answerer, BuildError, Canceller, RunStream, Runtime, Submission, SubmitError,
+    Agent, Answerer, BuildError, Canceller, Lease, RunStream, Runtime, Submission, SubmitError,
 };
 pub use direct::DirectModel;
 
@@ -29,6 +29,15 @@ pub(crate) use model::client;
 
 /// Looks up a variable of the environment. Injected, so that only the binary reads the real one.
 pub type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
+
+/// The journal that a system's runs are driven from, and the right to drive them.
+#[derive(Clone)]
+pub struct Durable {
+    /// The journal, with a worker registered at its handle.
+    pub journal: Arc<dyn SharedJournal>,
+    /// The lease of that worker.
+    pub lease: Lease,
+}
 
 /// A configured system, running.
 pub struct App {
@@ -45,7 +54,19 @@ impl App {
     /// # Errors
     /// [`BuildError`], when the supervision tree itself does not start.
     pub async fn assemble(config: &Config, environment: Environment<'_>) -> Result<Self, BuildError> {
-        let mut parts = Parts::new(config);
+        Self::assemble_on(config, environment, None).await
+    }
+
+    /// Builds and starts a configuration whose runs are driven from a journal.
+    ///
+    /// # Errors
+    /// As [`assemble`](Self::assemble).
+    pub async fn assemble_on(
+        config: &Config,
+        environment: Environment<'_>,
+        durable: Option<Durable>,
+    ) -> Result<Self, BuildError> {
+        let mut parts = Parts { durable, ..Parts::new(config) };
         for (name, tool) in &config.tools {
             parts.tool(name, tool, environment);
         }
@@ -183,6 +204,7 @@ struct Parts<'c> {
     chaos: Option<ChaosTools>,
     secrets: Vec<String>,
     reaper: Arc<ProcessReaper>,
+    durable: Option<Durable>,
 }
 
 impl<'c> Parts<'c> {
@@ -194,6 +216,7 @@ impl<'c> Parts<'c> {
             chaos: config.chaos.enabled.then(|| ChaosTools::new(config.chaos.seed)),
             secrets: Vec::new(),
             reaper: Arc::default(),
+            durable: None,
         }
     }
 
@@ -241,6 +264,9 @@ impl<'c> Parts<'c> {
             .retry_budget(self.config.resilience.budget.clone())
             .revival(self.config.resilience.revival.clone())
             .redact(self.config.redact.iter().map(|pattern| pattern.as_str().to_owned()));
+        if let Some(Durable { journal, lease }) = self.durable {
+            builder = builder.shared_journal(journal).lease(lease);
+        }
         for agent in &agents {
             builder = builder.agent(agent);
         }

@@ -15,11 +15,11 @@ use crate::telemetry;
 impl RunShell {
     pub(super) fn park(&mut self, call: CallKey, tool: &Arc<str>, at: Timestamp, spread: Duration) {
         let Some(tool) = self.crew.tools.get(tool).cloned() else { return };
-        let (me, clock) = (self.me.clone(), Arc::clone(&self.clock));
+        let (me, clock) = (self.me.clone(), self.clock.clone());
         let spread = self.chance.up_to(spread);
         let task = tokio::spawn(async move {
             tokio::select! {
-                () = sleep_until(&*clock, at) => {}
+                () = sleep_until(&clock, at) => {}
                 () = tool.back() => {}
             }
             tokio::time::sleep(spread).await;
@@ -79,12 +79,12 @@ impl RunShell {
         };
         let job = Job {
             request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
-            deadline,
+            deadline: self.clock.outside(deadline),
             watch: self.watch.clone(),
             span: telemetry::chat_span(&self.turn_span, model.port().model.spec()),
             reply: ReplySlot::new(model.name(), Asker { me: self.me.clone(), asked }),
         };
-        let ticket = model.submit(now, job);
+        let ticket = model.submit(self.clock.outside(now), job);
         self.model = Some((model, ticket));
     }
 
@@ -111,12 +111,12 @@ impl RunShell {
                 arguments,
                 idempotency_key: format!("{run}-{key_of}").into(),
             }),
-            deadline,
+            deadline: self.clock.outside(deadline),
             watch: self.watch.clone(),
             span: telemetry::tool_span(&self.turn_span, call, name, effect),
             reply,
         };
-        let ticket = tool.submit(now, job);
+        let ticket = tool.submit(self.clock.outside(now), job);
         self.calls.insert(call, (tool.clone(), ticket));
     }
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::AnswerError;
+use crate::Parting;
 
 const CALL: CallKey = CallKey { turn: 1, index: 0 };
 
@@ -66,7 +67,7 @@ async fn an_answer_that_nobody_waits_for_is_an_error_and_changes_nothing() {
     handle.answer(CALL, "red").await.unwrap();
     assert!(handle.answer(CALL, "blue").await.is_err());
     let answerer = handle.answerer();
-    let outcome = (&mut handle.outcome).await.unwrap();
+    let Parting::Ended(outcome) = (&mut handle.parting).await.unwrap() else { panic!("it did not end") };
     assert!(outcome.answer().unwrap().contains("red"));
     handle.actor.wait(None).await.unwrap();
     assert_eq!(answerer.answer(CALL, "red").await, Err(AnswerError::Ended));

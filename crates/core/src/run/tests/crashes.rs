@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::properties::{ARGUMENTS, NAMES, SHAPE, verdict};
+use super::snapshots::{restored, snapshot};
 use super::*;
 
 /// A world that carries out what a run wants, one thing at a time, and keeps its books.
@@ -21,6 +22,10 @@ struct World {
     ends: u32,
     /// Whether rounds of calls are gone from the conversation.
     shortened: bool,
+    /// Whether each event is also given to a machine that was restored from a snapshot before it.
+    restores: bool,
+    /// Where a recovery begins.
+    snapshot: Option<Snapshot>,
 }
 
 /// What chance has the world do next.
@@ -39,6 +44,8 @@ impl World {
             lost_requests: 0,
             ends: 0,
             shortened: false,
+            restores: true,
+            snapshot: None,
         };
         world.feed(RunEvent::RunStarted {
             agent: "a".into(),
@@ -55,7 +62,20 @@ impl World {
     fn feed(&mut self, event: RunEvent) {
         assert!(self.machine.waits_for(&event), "{event:?}");
         self.events.push(Recorded { at: self.now, event: event.clone() });
-        for effect in self.machine.on(self.now, event) {
+        let restored = self.restores.then(|| {
+            let snapshot = snapshot(&self.machine, u64::try_from(self.events.len()).unwrap() - 1);
+            let mut restored = restored(&self.machine, &snapshot).unwrap();
+            assert_eq!(restored, self.machine);
+            if snapshot.seq % 5 == 1 {
+                self.snapshot = Some(snapshot);
+            }
+            (restored.on(self.now, event.clone()), restored)
+        });
+        let effects = self.machine.on(self.now, event);
+        if let Some((same_effects, same_machine)) = restored {
+            assert_eq!((&same_effects, &same_machine), (&effects, &self.machine));
+        }
+        for effect in effects {
             self.take(effect);
         }
         history_is_valid(self.machine.history());
@@ -149,8 +169,12 @@ impl World {
     /// The process comes to its end, and after a while another reads the journal.
     fn crash(&mut self, after: Duration) {
         let (run, spec) = (self.machine.run(), Arc::clone(&self.machine.spec));
-        let recovered = RunMachine::recover(run, spec, self.events.clone()).unwrap();
-        assert_eq!(recovered, self.machine);
+        let mut recovery = Recovery::begin(run, Arc::clone(&spec), self.snapshot.as_ref());
+        let tail = self.events.iter().skip(usize::try_from(recovery.seq()).unwrap());
+        tail.for_each(|event| recovery.fold(event.clone()).unwrap());
+        let recovered = recovery.finish().unwrap();
+        assert_eq!(RunMachine::recover(run, spec, self.events.clone()).unwrap(), recovered);
+        assert_eq!((&recovered, recovered.at()), (&self.machine, self.machine.at()));
         self.machine = recovered;
         self.now = self.now + after;
         let in_time = self.now < self.machine.deadline();
@@ -310,7 +334,7 @@ proptest! {
         });
         let mut world = World::start((*scene.machine.spec).clone(), attendance);
         let mut worlds = Vec::new();
-        world.play_out(&chances, |world| worlds.push(world.clone()));
+        world.play_out(&chances, |world| worlds.push(World { restores: world.events.len() % 4 == 0, ..world.clone() }));
         worlds.push(world);
         for (n, mut world) in worlds.into_iter().enumerate() {
             if world.machine.outcome().is_some() {

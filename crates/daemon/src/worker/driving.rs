@@ -1,0 +1,159 @@
+//! The runs that a worker drives: one task for each, which sees to it that the run is driven again
+//! when its orchestrator crashes, and that whatever cannot be driven says why.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use dauntless_contract::{Claim, JournalError, ReadError, Release, RunId, SharedJournal};
+use dauntless_runtime::{DriveError, Parting, Reins, SubmitError};
+
+use super::{Crews, NoCrew, OnWorkerEvent, WorkerEvent};
+
+/// How long a run rests that cannot be driven just now.
+const REST: Duration = Duration::from_secs(5);
+/// Crashes of the orchestrator of one run that are mended, within a time.
+const CRASHES_MAX: usize = 3;
+const CRASHES_WITHIN: Duration = Duration::from_secs(300);
+
+pub(super) struct Driving {
+    journal: Arc<dyn SharedJournal>,
+    runs: Mutex<HashMap<RunId, Reins>>,
+    tell: OnWorkerEvent,
+}
+
+/// What becomes of a run whose task ends here.
+enum Next {
+    /// Nothing is left to do.
+    Over,
+    /// Another tries it later.
+    Rest(Arc<str>),
+    /// An operator is needed.
+    Pause(Arc<str>),
+}
+
+impl Driving {
+    pub(super) fn new(journal: Arc<dyn SharedJournal>, tell: OnWorkerEvent) -> Self {
+        Self { journal, runs: Mutex::default(), tell }
+    }
+
+    /// Drives one run until this worker has no more to do for it.
+    pub(super) async fn drive(self: Arc<Self>, claim: Claim, crews: Arc<Crews>) {
+        let run = claim.fence.run;
+        let next = self.driven(&claim, &crews).await;
+        self.runs().remove(&run);
+        let (release, event) = match next {
+            Next::Over => return,
+            Next::Rest(why) => (Release::Ready { after: REST }, WorkerEvent::Lost { run, why }),
+            Next::Pause(why) => {
+                (Release::Paused { reason: Arc::clone(&why) }, WorkerEvent::Paused { run, why })
+            }
+        };
+        match self.journal.release(&claim.fence, release).await {
+            Ok(()) => (self.tell)(&event),
+            Err(error) => tracing::warn!(%run, %error, "a run that cannot be driven was not given back"),
+        }
+    }
+
+    async fn driven(&self, claim: &Claim, crews: &Crews) -> Next {
+        let run = claim.fence.run;
+        let crew = match crews.of(&*self.journal, claim).await {
+            Ok(crew) => crew,
+            Err(error) => return error.into_next(),
+        };
+        let mut crashes = Vec::new();
+        loop {
+            let handle = match crew.runtime.drive(&crew.agent, claim).await {
+                Ok(handle) => handle,
+                Err(error) => return after(error),
+            };
+            self.runs().insert(run, handle.reins());
+            let again = claim.head > 1 || !crashes.is_empty();
+            (self.tell)(&WorkerEvent::Claimed { run, agent: Arc::clone(crew.agent.name()), again });
+            match handle.parting().await {
+                Parting::Ended(outcome) => {
+                    (self.tell)(&WorkerEvent::Ended { run, reason: outcome.reason });
+                    return Next::Over;
+                }
+                Parting::HandedOver => {
+                    (self.tell)(&WorkerEvent::HandedOver { run });
+                    return Next::Over;
+                }
+                Parting::Lost(why) => {
+                    (self.tell)(&WorkerEvent::Lost { run, why });
+                    return Next::Over;
+                }
+                Parting::Crashed => {
+                    crashes.retain(|at: &Instant| at.elapsed() < CRASHES_WITHIN);
+                    crashes.push(Instant::now());
+                    if crashes.len() > CRASHES_MAX {
+                        let times = crashes.len();
+                        return Next::Pause(
+                            format!("its orchestrator crashed {times} times in a short time").into(),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Brings the letters of the runs that are driven here.
+    pub(super) async fn bring_letters(&self) {
+        let brought = async {
+            for run in self.journal.with_news().await? {
+                let Some(reins) = self.runs().get(&run).cloned() else { continue };
+                for letter in self.journal.letters(run).await? {
+                    reins.deliver(letter);
+                }
+            }
+            Ok::<_, JournalError>(())
+        };
+        if let Err(error) = brought.await {
+            tracing::warn!(%error, "letters to runs cannot be read at present");
+        }
+    }
+
+    pub(super) fn hand_over_all(&self, at_once: bool) {
+        for reins in self.runs().values() {
+            reins.hand_over(at_once);
+        }
+    }
+
+    pub(super) fn abandon_all(&self, why: &str) {
+        for reins in self.runs().values() {
+            reins.abandon(why);
+        }
+    }
+
+    pub(super) fn journal(&self) -> &dyn SharedJournal {
+        &*self.journal
+    }
+
+    pub(super) fn tell(&self, event: &WorkerEvent) {
+        (self.tell)(event);
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Reins>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes of a run that could not be driven.
+fn after(error: DriveError) -> Next {
+    match error {
+        DriveError::Read(ReadError::Unavailable(_) | ReadError::Fatal(_))
+        | DriveError::Submit(SubmitError::Stopped) => Next::Rest(error.to_string().into()),
+        error => Next::Pause(error.to_string().into()),
+    }
+}
+
+impl NoCrew {
+    fn into_next(self) -> Next {
+        match self {
+            Self::Read(ReadError::Unavailable(_) | ReadError::Fatal(_)) => {
+                Next::Rest(self.to_string().into())
+            }
+            Self::Read(_) | Self::NoStart(_) | Self::NoAgent(_) => Next::Pause(self.to_string().into()),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! How an orchestrator writes to the journal: each fact before what follows from it, and nothing
+//! once the run belongs to somebody else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauntless_contract::{
+    AppendError, CallKey, CallRecord, CallVerdict, CreateError, EffectState, Failure, Fence, Journal,
+    LateResult, LetterContent, NewRun, Recorded, Release, RunEvent, Seq, SharedJournal, Timestamp, TooLarge,
+};
+
+/// The rules by which runs are decided. A run that was begun under other rules is not folded by these:
+/// a worker claims runs of its own version.
+pub const CODE_VERSION: &str = "1";
+
+/// First and longest wait for a journal that cannot work now.
+const WAIT_FIRST: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a run waits for its journal altogether, before it is let go.
+const WAIT_IN_ALL: Duration = Duration::from_secs(120);
+
+/// Where the facts of the runtime's runs are kept.
+#[derive(Clone)]
+pub(crate) enum Ledger {
+    /// Runs of this process alone.
+    Own(Arc<dyn Journal>),
+    /// Runs that workers share.
+    Shared(Arc<dyn SharedJournal>),
+}
+
+/// What the journal says to an event.
+pub(crate) enum Refusal {
+    /// The run is somebody else's, or this process cannot know that it is not. Nothing is decided for
+    /// it here any more.
+    Lost {
+        /// What it said.
+        error: AppendError,
+        /// What it did not take.
+        event: Box<RunEvent>,
+    },
+    /// The event cannot be kept, whoever tries.
+    Defect(String),
+}
+
+/// The right to write to one run.
+pub(crate) struct Appender {
+    ledger: Ledger,
+    fence: Fence,
+    head: Seq,
+}
+
+impl Appender {
+    /// For a run with events up to `head`; 0 for one that does not exist yet.
+    pub(crate) const fn new(ledger: Ledger, fence: Fence, head: Seq) -> Self {
+        Self { ledger, fence, head }
+    }
+
+    /// Puts an event into the journal, with the letter that it takes in. Answers the one it took: a
+    /// result that is too large becomes the failure of its call.
+    pub(crate) async fn record(
+        &mut self,
+        now: Timestamp,
+        event: RunEvent,
+        letter: Option<Arc<str>>,
+    ) -> Result<RunEvent, Refusal> {
+        let size = match self.append(now, &event, letter.as_ref()).await {
+            Ok(()) => return Ok(event),
+            Err(AppendError::TooLarge(size)) => size,
+            Err(error) => return Err(self.refusal(error, event)),
+        };
+        let smaller = without_result(event, size).ok_or_else(|| Refusal::Defect(size.to_string()))?;
+        match self.append(now, &smaller, None).await {
+            Ok(()) => Ok(smaller),
+            Err(error) => Err(self.refusal(error, smaller)),
+        }
+    }
+
+    /// Lets go of the run.
+    pub(crate) async fn release(&self, next: Release) -> Result<(), AppendError> {
+        self.ledger.journal().release(&self.fence, next).await
+    }
+
+    /// Keeps what a call came to although the run has another owner, and lets that one know.
+    pub(crate) fn late(&self, call: CallKey, record: CallRecord) {
+        let Ledger::Shared(journal) = &self.ledger else { return };
+        let (journal, Fence { run, epoch, token: _ }) = (Arc::clone(journal), self.fence);
+        tokio::spawn(async move {
+            let late = LateResult { run, call, epoch, record };
+            let letter = LetterContent::LateResult { call, epoch }.letter(format!("late/{call}/{epoch}"));
+            let kept = async {
+                journal.put_late_result(late).await?;
+                journal.send(run, letter).await
+            };
+            if let Err(error) = kept.await {
+                tracing::warn!(%run, %call, epoch, %error, "what a call came to after a takeover is lost");
+            }
+        });
+    }
+
+    async fn append(
+        &mut self,
+        now: Timestamp,
+        event: &RunEvent,
+        letter: Option<&Arc<str>>,
+    ) -> Result<(), AppendError> {
+        let (mut wait, mut waited) = (WAIT_FIRST, Duration::ZERO);
+        loop {
+            match (self.try_append(now, event, letter).await, &self.ledger) {
+                (Err(AppendError::Unavailable(why)), Ledger::Shared(_)) if waited < WAIT_IN_ALL => {
+                    tracing::warn!(run = %self.fence.run, why, "the journal is unavailable; the run waits for it");
+                    tokio::time::sleep(wait).await;
+                    waited += wait;
+                    wait = (wait * 2).min(WAIT_MAX);
+                }
+                (result, _) => return result,
+            }
+        }
+    }
+
+    async fn try_append(
+        &mut self,
+        now: Timestamp,
+        event: &RunEvent,
+        letter: Option<&Arc<str>>,
+    ) -> Result<(), AppendError> {
+        let recorded = Recorded { at: now, event: event.clone() };
+        if self.head == 0 {
+            let new = NewRun { code_version: CODE_VERSION.into(), ..NewRun::new(self.fence, recorded) };
+            let created = self.ledger.journal().create(new).await;
+            created.map_err(|error| match error {
+                CreateError::TooLarge(size) => AppendError::TooLarge(size),
+                error => AppendError::Unavailable(error.to_string()),
+            })?;
+            self.head = 1;
+            return Ok(());
+        }
+        let events = vec![recorded];
+        self.head = match (&self.ledger, letter) {
+            (Ledger::Shared(journal), Some(letter)) => {
+                journal.append_taking(&self.fence, self.head, events, vec![Arc::clone(letter)]).await?
+            }
+            (ledger, _) => ledger.journal().append(&self.fence, self.head, events).await?,
+        };
+        Ok(())
+    }
+
+    fn refusal(&self, error: AppendError, event: RunEvent) -> Refusal {
+        match (&self.ledger, error) {
+            (_, error @ (AppendError::Invalid { .. } | AppendError::TooLarge(_))) => {
+                Refusal::Defect(error.to_string())
+            }
+            (Ledger::Own(_), error) => Refusal::Defect(error.to_string()),
+            (Ledger::Shared(_), error) => Refusal::Lost { error, event: Box::new(event) },
+        }
+    }
+}
+
+impl Ledger {
+    pub(crate) fn journal(&self) -> &dyn Journal {
+        match self {
+            Self::Own(journal) => &**journal,
+            Self::Shared(journal) => &**journal,
+        }
+    }
+}
+
+/// The end of a call whose value is larger than the journal takes, told as such.
+fn without_result(event: RunEvent, size: TooLarge) -> Option<RunEvent> {
+    let RunEvent::CallEnded { call, record } = event else { return None };
+    let CallVerdict::Succeeded(_) = &record.verdict else { return None };
+    let failure = Failure::too_large(format!(
+        "The call worked, but its result of {} bytes is larger than the journal of this run takes.",
+        size.size
+    ));
+    let failure = failure.hint("Ask for less at a time: a page or a range.").effect(EffectState::Happened);
+    let record = CallRecord { verdict: CallVerdict::Failed(failure), ..record };
+    Some(RunEvent::CallEnded { call, record })
+}

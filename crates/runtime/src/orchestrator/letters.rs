@@ -1,0 +1,58 @@
+//! What reaches a run from outside of its process. A letter is taken in with the event that it leads
+//! to, both or neither, so that one that was sent is neither lost nor heard twice.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dauntless_contract::{Letter, LetterContent, RunEvent};
+
+use super::RunShell;
+
+/// How many letters back one is known to have been read.
+const REMEMBERED_MAX: usize = 256;
+
+/// The letters that were read here. One that was may be brought again before the journal shows it
+/// as taken.
+#[derive(Default)]
+pub(super) struct Read(VecDeque<Arc<str>>);
+
+impl Read {
+    fn is_new(&mut self, id: &Arc<str>) -> bool {
+        if self.0.contains(id) {
+            return false;
+        }
+        if self.0.len() == REMEMBERED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(Arc::clone(id));
+        true
+    }
+}
+
+impl RunShell {
+    pub(super) async fn read(&mut self, letter: Letter) {
+        // Before the start nothing has been asked, and the letter is brought again.
+        if self.start.is_some() || !self.letters.is_new(&letter.id) {
+            return;
+        }
+        let event = match LetterContent::read(&letter) {
+            Ok(LetterContent::Cancel { by }) => RunEvent::CancelRequested { by },
+            Ok(LetterContent::Answer { call, text }) => {
+                match self.machine.questions().iter().any(|question| question.call == call) {
+                    true => RunEvent::InputGiven { call, text: self.crew.spec.redactor.text(&text).into() },
+                    false => set_aside(&letter, format!("call {call} waited for no answer")),
+                }
+            }
+            Ok(LetterContent::LateResult { call, .. }) => {
+                set_aside(&letter, format!("nothing is made of what call {call} came to"))
+            }
+            Err(error) => set_aside(&letter, format!("it cannot be read: {error}")),
+        };
+        self.take(event, Some(letter.id)).await;
+    }
+}
+
+fn set_aside(letter: &Letter, why: String) -> RunEvent {
+    tracing::warn!(letter = &*letter.id, why, "a letter to a run leads to nothing");
+    RunEvent::LetterSetAside { letter: Arc::clone(&letter.id), why: why.into() }
+}
