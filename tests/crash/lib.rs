@@ -2,8 +2,6 @@
 //! program `crash` and for the test of the command. Neither looks into a process; what is judged
 //! stands outside of it: the requests that left it, and the journal.
 
-#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test that cannot go on has failed"))]
-
 pub mod chance;
 pub mod kill;
 pub mod postgres;

@@ -6,16 +6,19 @@ mod power;
 
 use std::process::ExitCode;
 
+use dauntless_tests::kill::Plan;
 use dauntless_tests::store::{Error, Kind};
 
 const USAGE: &str = "\
-usage: crash power [--store sqlite|postgres] [--cuts N] [--seed N]";
+usage: crash power [--store sqlite|postgres] [--cuts N] [--seed N]
+       crash kill [--store sqlite|postgres] [--events N] [--seed N]";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["power-writer", words @ ..] => power::write(words),
+        ["kill", words @ ..] => Options::parse(words).and_then(|options| kill(&options)),
         ["power", words @ ..] => Options::parse(words).and_then(|options| power::run(&options)),
         _ => Err(USAGE.into()),
     };
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
 struct Options {
     stores: Vec<Kind>,
     cuts: u64,
+    events: u64,
     seed: u64,
     writer: Writer,
 }
@@ -47,8 +51,13 @@ enum Writer {
 impl Options {
     fn parse(words: &[&str]) -> Result<Self, Error> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
-        let mut options =
-            Self { stores: Kind::ALL.to_vec(), cuts: 20, seed: now.as_secs(), writer: Writer::Honest };
+        let mut options = Self {
+            stores: Kind::ALL.to_vec(),
+            cuts: 20,
+            events: 200,
+            seed: now.as_secs(),
+            writer: Writer::Honest,
+        };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value\n{USAGE}"));
@@ -60,6 +69,7 @@ impl Options {
                         return Err(format!("`{name}` is not a store: sqlite or postgres").into());
                     }
                 }
+                "--events" => options.events = number(value()?)?,
                 "--cuts" => options.cuts = number(value()?)?,
                 "--seed" => options.seed = number(value()?)?,
                 "--lie" => options.writer = Writer::Lying,
@@ -68,6 +78,26 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+/// Kills workers of the command that stands beside this program.
+fn kill(options: &Options) -> Result<(), Error> {
+    let program = std::env::current_exe()?.with_file_name("dauntless");
+    for store in &options.stores {
+        let report = Plan {
+            program: program.clone(),
+            folder: std::env::temp_dir().join(format!("dauntless-kill-{}", std::process::id())),
+            store: *store,
+            strikes: options.events,
+            seed: options.seed,
+            workers: 3,
+            runs: 12,
+            turns: 40,
+        }
+        .carry_out()?;
+        println!("{report}");
+    }
+    Ok(())
 }
 
 fn number(text: &str) -> Result<u64, Error> {

@@ -36,6 +36,8 @@ Commands:
          ten times the load for ten minutes, then nothing may be left behind
   crash power [--store sqlite|postgres] [--cuts N] [--seed N]
          cut the power of the disk under a journal; as root, with a filesystem of its own
+  crash kill [--store sqlite|postgres] [--events N] [--seed N]
+         kill and stop workers in the middle of runs, and look what came of the runs
   fuzz [--seconds N] [TARGET]
          try inputs that nobody thought of, for a minute each; needs a nightly compiler and cargo-fuzz
   simulate [--seeds N] [--from S] [--verbose]

@@ -33,7 +33,7 @@ fn replied(turn: u32, tools: &[&str]) -> RunEvent {
         id: format!("c{index}").into(),
         name: (*name).into(),
         arguments: "{}".into(),
-        extra: None,
+        garbled: None,
     };
     let calls = tools.iter().enumerate().map(call).collect();
     let finish = if tools.is_empty() { Finish::Stop } else { Finish::ToolCalls };
