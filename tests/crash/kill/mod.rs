@@ -27,9 +27,11 @@ pub use report::Report;
 use workers::{Site, TTL, Worker};
 
 /// How long an aim waits for its moment.
-const AIMS: Duration = Duration::from_secs(3);
+const AIMS: Duration = Duration::from_secs(2);
 /// How long what was hit goes without an answer, so that the worker dies before.
 const HOLDS: Duration = Duration::from_secs(20);
+/// Aims in a row that may find no moment; with more of them nothing goes on.
+const MISSES_MAX: u32 = 20;
 /// How long all runs may take to end after the last blow.
 const ENDS: Duration = Duration::from_secs(180);
 
@@ -144,10 +146,17 @@ impl Round {
         for _ in 0..self.plan.workers {
             self.start_worker()?;
         }
+        let mut misses = 0;
         while (self.strikes.len() as u64) < self.plan.strikes {
             self.top_up().await?;
             self.tend()?;
-            self.strike()?;
+            misses = if self.strike()? { 0 } else { misses + 1 };
+            if misses > MISSES_MAX {
+                let lines: Vec<String> = self.list(None).await?.iter().map(ToString::to_string).collect();
+                return Err(
+                    format!("no worker gets to where it is to be struck:\n{}", lines.join("\n")).into()
+                );
+            }
             std::thread::sleep(Duration::from_millis(20 + self.chance.below(80)));
         }
         let struck = started.elapsed();
@@ -204,8 +213,8 @@ impl Round {
         Ok(())
     }
 
-    /// Waits for a moment and strikes whoever is in it.
-    fn strike(&mut self) -> Result<(), Error> {
+    /// Waits for a moment and strikes whoever is in it; false when it did not come.
+    fn strike(&mut self) -> Result<bool, Error> {
         let point = Point::ALL.into_iter().cycle().nth(self.strikes.len()).unwrap_or(Point::Random);
         let class = self.chance.pick(&Class::ALL).unwrap_or(Class::Once);
         let standing = self.workers.iter().filter(|worker| worker.stopped.is_none()).count();
@@ -216,22 +225,22 @@ impl Round {
             Kind::Postgres => TTL + Duration::from_millis(300 + self.chance.below(1500)),
         };
         let Some(hit) = self.aim(point, class, if blow == Blow::Stop { length } else { HOLDS }) else {
-            return Ok(());
+            return Ok(false);
         };
         let Some(at) = self.workers.iter().position(|worker| worker.number == hit.worker) else {
-            return Ok(());
+            return Ok(false);
         };
         self.strikes.push(Strike { point, blow, worker: hit.worker, intent: hit.intent });
         match (blow, self.workers.get_mut(at)) {
-            (Blow::Stop, Some(worker)) => worker.stop(length),
-            (Blow::Kill, _) => {
+            (Blow::Stop, Some(worker)) => worker.stop(length)?,
+            (Blow::Stop, None) | (Blow::Kill, _) => {
                 let mut worker = self.workers.swap_remove(at);
                 worker.kill()?;
                 self.incidents.extend(worker.violations());
-                self.start_worker()
+                self.start_worker()?;
             }
-            (Blow::Stop, None) => Ok(()),
         }
+        Ok(true)
     }
 
     fn aim(&mut self, point: Point, class: Class, hold: Duration) -> Option<Hit> {

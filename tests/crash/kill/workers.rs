@@ -43,7 +43,7 @@ impl Site {
         let mut text = format!(
             "[journal]\nurl = {journal:?}\n[worker]\nttl = \"{}ms\"\ngrace = \"5s\"\n\
              [model]\nprovider = \"openai\"\nname = \"m\"\ncontext_window = 1000000\n\
-             [limits]\nturns = {}\ntool_calls = 100000\ntokens = 1000000000\nusd = 1000.0\n\
+             [limits]\nturns = {}\ntool_calls = 100000\ntokens = 1000000000\n\
              [agents.clerk]\ninstructions = \"Do what is asked.\"\ntools = {names:?}\n",
             TTL.as_millis(),
             self.turns + 10,
