@@ -51,6 +51,47 @@ impl Server {
         server
     }
 
+    /// A copy of it that follows it, in a directory of its own.
+    pub fn standby(&self, dir: &Path) -> Self {
+        std::fs::create_dir_all(dir).unwrap();
+        let user = server_user();
+        if let Some((uid, gid)) = user {
+            chown(dir, Some(uid), Some(gid)).unwrap();
+        }
+        let mut command = program("pg_basebackup", user);
+        command
+            .args(["-R", "-c", "fast", "-U", "tester", "-h"])
+            .arg(&self.dir)
+            .arg("-D")
+            .arg(dir.join("data"));
+        let made = command.output().unwrap();
+        assert!(made.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&made.stderr));
+        Self::start(dir, &[])
+    }
+
+    /// Lets a copy take writes.
+    pub fn promote(&self) {
+        let mut command = program("pg_ctl", server_user());
+        let promoted = command.args(["promote", "-w", "-D"]).arg(self.dir.join("data")).output().unwrap();
+        assert!(promoted.status.success(), "pg_ctl: {}", String::from_utf8_lossy(&promoted.stderr));
+    }
+
+    /// Ends it as a power cut would, but for the machine.
+    pub fn kill(&mut self) {
+        self.end("-QUIT");
+    }
+
+    /// Ends it in order.
+    pub fn stop(&mut self) {
+        self.end("-INT");
+    }
+
+    /// Starts it, after it was ended.
+    pub fn start_again(&mut self) {
+        self.child = start(&self.dir, &self.settings);
+        self.wait_until_ready();
+    }
+
     fn wait_until_ready(&mut self) {
         let started = Instant::now();
         while !self.is_ready() {
@@ -65,26 +106,26 @@ impl Server {
     fn is_ready(&self) -> bool {
         std::fs::read_to_string(self.dir.join("data/postmaster.pid")).is_ok_and(|text| {
             let mut lines = text.lines().map(str::trim);
-            lines.next() == Some(&*self.child.id().to_string()) && lines.nth(6) == Some("ready")
+            lines.next() == Some(&*self.child.id().to_string())
+                && lines.nth(6).is_some_and(|state| matches!(state, "ready" | "standby"))
         })
     }
 
     /// Ends it as a power cut would, but for the machine, and starts it again.
     pub fn crash_and_restart(&mut self) {
-        self.end("-QUIT");
-        self.child = start(&self.dir, &self.settings);
-        self.wait_until_ready();
+        self.kill();
+        self.start_again();
     }
 
     /// Ends it as a power cut would, but for the machine, and leaves its directory as it is.
     pub fn crash(mut self) {
-        self.end("-QUIT");
+        self.kill();
         std::mem::forget(self);
     }
 
     /// Ends it in order, and leaves its directory as it is.
     pub fn leave(mut self) {
-        self.end("-INT");
+        self.stop();
         std::mem::forget(self);
     }
 
@@ -92,6 +133,11 @@ impl Server {
         let id = self.child.id().to_string();
         Command::new("kill").args([signal, &id]).status().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// The directory of its socket.
+    pub fn host(&self) -> String {
+        self.dir.display().to_string()
     }
 
     /// The address of its database.
@@ -102,7 +148,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end("-INT");
+        self.stop();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

@@ -4,6 +4,7 @@
 
 mod context;
 mod corpus;
+mod journals;
 #[path = "../fuzz/properties/mod.rs"]
 #[expect(unreachable_pub, reason = "public for the fuzz targets, which are a workspace of their own")]
 #[expect(clippy::panic, reason = "a property that does not hold is told by a panic")]

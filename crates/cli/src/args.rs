@@ -11,6 +11,12 @@ use dauntless_daemon::wiring::DirectModel;
 
 use crate::exit;
 
+mod runs;
+
+pub(crate) use runs::{
+    AnswerArgs, ExportArgs, ForkArgs, OneRunArgs, ReplayArgs, RunsArgs, ShowArgs, SubmitArgs,
+};
+
 /// Runs agents whose tools may fail.
 #[derive(Debug, Parser)]
 #[command(name = "dauntless", version, after_long_help = exit::help())]
@@ -23,6 +29,17 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Run(RunArgs),
     Check(CheckArgs),
+    Submit(SubmitArgs),
+    Runs(RunsArgs),
+    Show(ShowArgs),
+    /// Let a worker take a run that is paused or in quarantine
+    Resume(OneRunArgs),
+    /// Ask a run to end: it answers the calls it has open, and ends as cancelled
+    Cancel(OneRunArgs),
+    Answer(AnswerArgs),
+    Fork(ForkArgs),
+    Replay(ReplayArgs),
+    Export(ExportArgs),
     Tools(ToolsArgs),
     Rehearse(RehearseArgs),
     /// Print what helps to write a configuration

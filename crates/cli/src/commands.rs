@@ -4,5 +4,6 @@ pub(crate) mod check;
 pub(crate) mod rehearse;
 pub(crate) mod run;
 pub(crate) mod running;
+pub(crate) mod runs;
 pub(crate) mod texts;
 pub(crate) mod tools;

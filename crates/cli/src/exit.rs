@@ -26,15 +26,20 @@ impl Exit {
         Self::new(30, "call_failed", "`tools call`: the call ended in a failure");
     pub(crate) const PROBE_FAILED: Self =
         Self::new(31, "probe_failed", "`check --probe`: a model does not work as it is configured");
+    pub(crate) const DIFFERS: Self = Self::new(32, "differs", "`replay`: the run would go otherwise today");
+    pub(crate) const NOT_NOW: Self =
+        Self::new(33, "not_now", "the run is not in a state for what was asked of it");
     pub(crate) const SCRIPT: Self = Self::new(65, "script", "the script of a model cannot be followed");
     pub(crate) const UNREADABLE: Self =
         Self::new(66, "unreadable", "a file or standard input cannot be read");
+    pub(crate) const NO_RUN: Self = Self::new(67, "no_run", "no run of the journal is meant, or several are");
     pub(crate) const NOT_RUNNING: Self =
         Self::new(68, "not_running", "`tools --status` and `switch`: no such process can be asked");
     pub(crate) const CANNOT_START: Self =
         Self::new(69, "cannot_start", "a tool or an agent cannot start on this machine");
     pub(crate) const INTERNAL: Self = Self::new(70, "internal", "Dauntless itself broke");
     pub(crate) const UNWRITABLE: Self = Self::new(74, "unwritable", "standard output cannot be written");
+    pub(crate) const JOURNAL: Self = Self::new(75, "journal", "the journal of runs cannot be used");
     pub(crate) const NO_KEY: Self = Self::new(77, "no_key", "the key of a model is missing");
     pub(crate) const CONFIGURATION: Self =
         Self::new(78, "configuration", "there are mistakes in the configuration");
@@ -42,7 +47,7 @@ impl Exit {
     pub(crate) const INTERRUPTED: Self = Self::new(130, "interrupted", "cancelled by Ctrl-C");
     pub(crate) const TERMINATED: Self = Self::new(143, "terminated", "cancelled by SIGTERM");
 
-    const ALL: [Self; 27] = [
+    const ALL: [Self; 31] = [
         Self::COMPLETED,
         Self::USAGE,
         Self::new(10, "tool_terminal", "a tool failed in a way that nobody in the run can fix"),
@@ -59,12 +64,16 @@ impl Exit {
         Self::new(21, "child_failed", "a run that this one delegated to failed"),
         Self::CALL_FAILED,
         Self::PROBE_FAILED,
+        Self::DIFFERS,
+        Self::NOT_NOW,
         Self::SCRIPT,
         Self::UNREADABLE,
+        Self::NO_RUN,
         Self::NOT_RUNNING,
         Self::CANNOT_START,
         Self::INTERNAL,
         Self::UNWRITABLE,
+        Self::JOURNAL,
         Self::NO_KEY,
         Self::CONFIGURATION,
         Self::HANGUP,

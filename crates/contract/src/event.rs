@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attendance, CallKey, Failure, History, HistoryRepair, ModelReply, RunLimits, StoppedBy, ToolOutput,
+    Verified,
 };
 
 /// A fact of a run. The run's whole state is the fold of these, in order, with their times.
@@ -89,6 +90,37 @@ pub enum RunEvent {
         /// How.
         record: CallRecord,
     },
+    /// An attempt of a tool call failed, and another follows. The end of the call counts it too; of a
+    /// call that never ended, because its process did, this is what is left.
+    AttemptFailed {
+        /// The call.
+        call: CallKey,
+        /// The fallback that made the attempt; none for the tool itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
+        /// The attempt, from 1; it goes on counting where the process ended in between.
+        attempt: u32,
+        /// How it failed.
+        failure: Failure,
+        /// The wait before the next.
+        wait: Duration,
+    },
+    /// The tool of an interrupted call was asked whether that call happened.
+    CallVerified {
+        /// The call.
+        call: CallKey,
+        /// What it said.
+        verdict: VerifyVerdict,
+    },
+    /// The outcome of a call is known that was told to the model as unknown.
+    OutcomeResolved {
+        /// The call.
+        call: CallKey,
+        /// What it really came to.
+        record: CallRecord,
+        /// How that came to be known.
+        by: ResolvedBy,
+    },
     /// The user answered a question.
     InputGiven {
         /// The call that asked.
@@ -165,6 +197,32 @@ pub enum CallVerdict {
     Succeeded(ToolOutput),
     /// It did not.
     Failed(Failure),
+}
+
+/// What a tool said when it was asked whether a call of it happened, or why it said nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyVerdict {
+    /// It answered.
+    Answered(Verified),
+    /// It could not be asked.
+    Failed(Failure),
+}
+
+/// How the outcome of a call came to be known after it had been told as unknown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResolvedBy {
+    /// The call came to its end after its run had been taken over from the worker that started it.
+    Late {
+        /// The epoch of that worker.
+        epoch: u64,
+    },
+    /// A person found out.
+    Person {
+        /// Who.
+        name: Arc<str>,
+    },
 }
 
 /// The timers of a run.

@@ -29,7 +29,7 @@ mod unit;
 pub use agent::{AgentSpec, AnswerSpec, PanicPolicy};
 pub use clock::{Clock, Timestamp};
 pub use count::{CountTokens, TokenCounter};
-pub use event::{CallRecord, CallVerdict, RunEvent, RunTimer};
+pub use event::{CallRecord, CallVerdict, ResolvedBy, RunEvent, RunTimer, VerifyVerdict};
 pub use failure::{Bucket, EffectState, Failure, FailureCode, FieldProblem};
 pub use history::{History, Message, Observation, Round};
 pub use id::{CallKey, RunId};
@@ -49,8 +49,8 @@ pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy, Trim};
 pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
 pub use shared_journal::{
-    BlobHash, Claim, ClaimFilter, JournalError, LateResult, Letter, ListQuery, RunCounts, RunMeta, RunState,
-    SharedJournal, Snapshot, WorkerInfo,
+    Alarm, BlobHash, Claim, ClaimFilter, JournalError, LateResult, Letter, ListQuery, RunCounts, RunMeta,
+    RunState, SharedJournal, Snapshot, WorkerInfo,
 };
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, ErrorSpike, PastFailure, ServiceState,
@@ -58,7 +58,7 @@ pub use status::{
 };
 pub use tool::{
     BreakerPolicy, BudgetPolicy, CancelSignal, Effect, NeverCancelled, OnExhausted, ResiliencePolicy,
-    RetryPolicy, Tool, ToolCall, ToolCtx, ToolOutput, ToolSpec, ToolSpecError,
+    RetryPolicy, Tool, ToolCall, ToolCtx, ToolOutput, ToolSpec, ToolSpecError, Verified,
 };
 pub use unit::{Bytes, MicroUsd, Tokens};
 

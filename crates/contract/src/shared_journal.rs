@@ -244,6 +244,42 @@ pub struct RunCounts {
     pub unclaimable: u64,
 }
 
+/// What an operator should see to before it becomes a failure of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// Somebody keeps a transaction open in the database.
+    HeldOpen {
+        /// Who, by the name and the process id that the server knows.
+        by: Arc<str>,
+        /// For how long.
+        since: Duration,
+    },
+    /// The write-ahead log of the file has outgrown its bound.
+    LogTooLarge {
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+/// One line for an operator.
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HeldOpen { by, since } => write!(
+                f,
+                "{by} has kept a transaction open for {} s: until it ends, the space of dropped runs does not \
+                 come back and the database gets slower",
+                since.as_secs()
+            ),
+            Self::LogTooLarge { bytes } => write!(
+                f,
+                "the write-ahead log has {bytes} bytes, because a program reads the file and does not finish: \
+                 until it ends, the log grows"
+            ),
+        }
+    }
+}
+
 /// Why a journal could not do what was asked. Nothing of it was done, where it does not say else.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -343,8 +379,12 @@ pub trait SharedJournal: Journal {
     /// How many runs stand where; the code versions of `filter` are those of the asking worker.
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>>;
 
+    /// What an operator should see to. A transaction of somebody else counts once it has been open
+    /// for longer than `patience`.
+    fn alarms(&self, patience: Duration) -> BoxFuture<'_, Result<Vec<Alarm>, JournalError>>;
+
     /// Drops at most `runs_max` runs that ended longer ago than `kept`, with all that belongs to
-    /// them, and answers how many. Call again until it answers fewer.
+    /// them, and answers how many; one call does no more than a slice. Call again until it answers none.
     fn drop_ended(&self, kept: Duration, runs_max: usize) -> BoxFuture<'_, Result<usize, JournalError>>;
 
     /// Waits until a run may have become claimable. A hint that can be late, lost or wrong: poll as

@@ -399,6 +399,25 @@ impl ToolOutput {
     }
 }
 
+/// What became of a call that was interrupted, as the tool itself can tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verified {
+    /// It happened, with this result.
+    Happened(ToolOutput),
+    /// It did not, and will not any more: it may be made again.
+    NotHappened,
+    /// The tool cannot tell.
+    CannotTell,
+}
+
+impl Verified {
+    /// It happened, with this text as its result.
+    pub fn happened(text: impl Into<Arc<str>>) -> Self {
+        Self::Happened(ToolOutput::text(text))
+    }
+}
+
 /// Does one thing for a model. Adapters and `#[tool]` implement it; the runtime supervises it.
 ///
 /// `call` is one attempt. It is run in a task of its own: it may panic, block until its timeout
@@ -410,4 +429,14 @@ pub trait Tool: Send + Sync + Any {
 
     /// One attempt, with arguments that fit the schema.
     fn call(&self, ctx: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<ToolOutput, Failure>>;
+
+    /// Tells whether an interrupted call happened, for a tool with [`Effect::Verifiable`].
+    ///
+    /// Run, call, idempotency key and arguments are those of the call; attempt and deadline are of
+    /// the question, which is bounded and repeated like a call that changes nothing. A failure is
+    /// taken for [`Verified::CannotTell`]. The default cannot tell.
+    fn verify(&self, ctx: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<Verified, Failure>> {
+        drop((ctx, arguments));
+        Box::pin(std::future::ready(Ok(Verified::CannotTell)))
+    }
 }

@@ -16,5 +16,6 @@ pub mod redact;
 pub mod resilience;
 pub mod revival;
 pub mod run;
+pub mod story;
 pub mod supervision;
 pub mod toolbox;

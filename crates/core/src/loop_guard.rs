@@ -190,6 +190,11 @@ impl LoopGuard {
         }
     }
 
+    /// It is known by now what a call came to that was told as a failure: it counts as none.
+    pub fn forget(&mut self, call: &Fingerprint) {
+        self.failed.remove(&call.digest());
+    }
+
     /// All calls of a turn have their answers.
     ///
     /// A turn without a call that counts ends every repetition.

@@ -6,8 +6,11 @@
 pub mod chaos;
 pub mod config;
 pub mod control;
+pub mod pin;
 pub mod probe;
 pub mod rehearsal;
+pub mod runs;
+pub mod store;
 pub mod tally;
 pub mod telemetry;
 pub mod wiring;

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     BoxFuture, Effect, Failure, Json, OnExhausted, ResiliencePolicy, Tool, ToolCtx, ToolOutput, ToolSpec,
+    Verified,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -32,6 +33,10 @@ pub use self::answer::{IntoAnswer, Returned};
 #[doc(hidden)]
 pub type Answering<'a> = BoxFuture<'a, Result<ToolOutput, Failure>>;
 
+/// What one question whether a call happened resolves to.
+#[doc(hidden)]
+pub type Verifying<'a> = BoxFuture<'a, Result<Verified, Failure>>;
+
 /// A tool made from a function. Its builder methods say how the runtime treats it.
 ///
 /// The defaults are the safest: a call is never repeated once it may have taken effect
@@ -39,6 +44,7 @@ pub type Answering<'a> = BoxFuture<'a, Result<ToolOutput, Failure>>;
 pub struct FnTool {
     spec: Arc<ToolSpec>,
     run: Box<dyn Fn(ToolCtx, Json) -> Answering<'static> + Send + Sync>,
+    verify: Option<Box<dyn Fn(ToolCtx, Json) -> Verifying<'static> + Send + Sync>>,
 }
 
 /// Makes a tool from a closure of its arguments.
@@ -103,7 +109,7 @@ where
             answer::output(function(ctx, args).await?)
         })
     };
-    FnTool { spec: Arc::new(spec), run: Box::new(run) }
+    FnTool { spec: Arc::new(spec), run: Box::new(run), verify: None }
 }
 
 impl FnTool {
@@ -111,6 +117,47 @@ impl FnTool {
     #[must_use]
     pub fn effect(self, effect: Effect) -> Self {
         self.with(|spec| spec.effect = effect)
+    }
+
+    /// Gives it a way to tell whether an interrupted call happened, and makes it
+    /// [`Effect::Verifiable`].
+    ///
+    /// The function gets the context and the arguments of that call. It changes nothing, since it may
+    /// be asked several times. Where it fails, nobody can tell.
+    ///
+    /// ```
+    /// # use dauntless::{Verified, ToolCtx, tool_fn_with_ctx};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Ticket {
+    ///     /// What it is about.
+    ///     title: String,
+    /// }
+    /// # async fn find_by_key(_: &str) -> Result<Option<u64>, dauntless::Failure> { Ok(None) }
+    ///
+    /// let open = tool_fn_with_ctx("open_ticket", "Open a ticket.", |_: ToolCtx, ticket: Ticket| async move {
+    ///     Ok(format!("opened {}", ticket.title))
+    /// })
+    /// .verify(|ctx: ToolCtx, _: Ticket| async move {
+    ///     Ok(match find_by_key(&ctx.idempotency_key).await? {
+    ///         Some(number) => Verified::happened(format!("opened {number}")),
+    ///         None => Verified::NotHappened,
+    ///     })
+    /// });
+    /// ```
+    #[must_use]
+    pub fn verify<A, F, Fut>(mut self, function: F) -> Self
+    where
+        A: DeserializeOwned + Send + 'static,
+        F: Fn(ToolCtx, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Verified, Failure>> + Send + 'static,
+    {
+        let name = Arc::clone(&self.spec.name);
+        let function = Arc::new(function);
+        self.verify = Some(Box::new(move |ctx, json| {
+            let (name, function) = (Arc::clone(&name), Arc::clone(&function));
+            Box::pin(async move { function(ctx, arguments::read::<A>(&name, &json)?).await })
+        }));
+        self.effect(Effect::Verifiable)
     }
 
     /// Says what a run does when the tool stays broken. Default [`OnExhausted::EndRun`].
@@ -196,6 +243,13 @@ impl Tool for FnTool {
 
     fn call(&self, ctx: ToolCtx, arguments: Json) -> Answering<'_> {
         (self.run)(ctx, arguments)
+    }
+
+    fn verify(&self, ctx: ToolCtx, arguments: Json) -> Verifying<'_> {
+        match &self.verify {
+            Some(verify) => verify(ctx, arguments),
+            None => Box::pin(std::future::ready(Ok(Verified::CannotTell))),
+        }
     }
 }
 

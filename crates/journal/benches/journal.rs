@@ -10,10 +10,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dauntless_contract::{Fence, NewRun, Recorded, RunEvent, RunId, SharedJournal, Timestamp};
+use dauntless_contract::{
+    ClaimFilter, Fence, NewRun, Recorded, RunEvent, RunId, SharedJournal, Timestamp, WorkerInfo,
+};
 use dauntless_journal::{Postgres, PostgresConfig, Sqlite};
 
-const USAGE: &str = "usage: bench journal [--seconds N] [--rounds N] [--dir PATH] [--postgres URL]";
+const USAGE: &str =
+    "usage: bench journal [--seconds N] [--rounds N] [--dir PATH] [--postgres URL] [--start-gigabytes N]";
 const RECORD_BYTES: usize = 1000;
 
 type Problem = Box<dyn std::error::Error>;
@@ -24,13 +27,20 @@ struct Plan {
     rounds: usize,
     dir: PathBuf,
     postgres: Option<String>,
+    /// Measure a start on a file of this size, and nothing else.
+    start_gigabytes: Option<i64>,
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let measured = plan(&words).and_then(|plan| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(measure(&plan))
+        runtime.block_on(async {
+            match plan.start_gigabytes {
+                Some(gigabytes) => start(&plan, gigabytes).await,
+                None => measure(&plan).await,
+            }
+        })
     });
     match measured {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,13 +52,15 @@ fn main() -> ExitCode {
 }
 
 fn plan(words: &[String]) -> Result<Plan, Problem> {
-    let mut plan = Plan { seconds: 3, rounds: 3, dir: std::env::temp_dir(), postgres: None };
+    let mut plan =
+        Plan { seconds: 3, rounds: 3, dir: std::env::temp_dir(), postgres: None, start_gigabytes: None };
     for pair in words.chunks(2) {
         match pair {
             [name, value] if name == "--seconds" => plan.seconds = value.parse()?,
             [name, value] if name == "--rounds" => plan.rounds = value.parse()?,
             [name, value] if name == "--dir" => plan.dir = value.into(),
             [name, value] if name == "--postgres" => plan.postgres = Some(value.clone()),
+            [name, value] if name == "--start-gigabytes" => plan.start_gigabytes = Some(value.parse()?),
             _ => return Err(USAGE.into()),
         }
     }
@@ -90,6 +102,43 @@ async fn measure(plan: &Plan) -> Result<(), Problem> {
         }
     }
     drop(stores);
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// Makes a file of that size, and starts a worker on it.
+async fn start(plan: &Plan, gigabytes: i64) -> Result<(), Problem> {
+    let dir = plan.dir.join(format!("journal-start-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let path = dir.join("journal.db");
+    let store: Store = Arc::new(Sqlite::open(&path)?);
+    for run in 1..=32 {
+        let fence = Fence { run: started_id(run)?, epoch: 1, token: 1 };
+        let event = RunEvent::CancelRequested { by: "start".into() };
+        store.create(NewRun::new(fence, Recorded { at: Timestamp::from_micros(1), event })).await?;
+    }
+    drop(store);
+    let file = rusqlite::Connection::open(&path)?;
+    for megabytes in (0..gigabytes * 1000).step_by(250) {
+        let fill = "WITH RECURSIVE many (seq) AS (SELECT 2 UNION ALL SELECT seq + 1 FROM many LIMIT 15625)
+                    INSERT INTO event (run, seq, epoch, kind, v, at, written_at, body)
+                    SELECT 1, seq + ?1 * 100, 1, 'filler', 1, 0, 0, randomblob(16000) FROM many";
+        file.execute(fill, [megabytes])?;
+    }
+    drop(file);
+    let bytes = std::fs::metadata(&path)?.len();
+    let asked = Instant::now();
+    let store = Sqlite::open(&path)?;
+    let (name, host) = ("bench".into(), "here".into());
+    store.register(WorkerInfo { name, host, ttl: Duration::from_secs(60) }).await?;
+    let claims = store.claim(32, ClaimFilter::default()).await?.len();
+    let ready_ms = asked.elapsed().as_millis();
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
+    println!(
+        "a file of {bytes} bytes: {claims} runs claimed {ready_ms} ms after the start, peak memory {peak}"
+    );
+    drop(store);
     std::fs::remove_dir_all(&dir)?;
     Ok(())
 }

@@ -19,12 +19,20 @@ pub use memory::Memory;
 pub use postgres::{Postgres, PostgresConfig};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{OpenError, Sqlite};
+pub use stored::decode;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use trouble::Trouble;
 
 /// Claims of a run without progress, after which it is put in quarantine.
 const CLAIMS_MAX: u32 = 5;
+
+/// Runs that one call drops.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+const SLICE_RUNS_MAX: usize = 500;
+/// Events after which one call drops no further run, so that it ends in time and holds nobody up.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+const SLICE_EVENTS: u64 = 50_000;
 
 /// Runs that one look for news answers.
 const NEWS_MAX: usize = 1024;

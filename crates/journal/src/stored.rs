@@ -9,7 +9,7 @@
     expect(dead_code, reason = "a store in memory keeps events as they are")
 )]
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use dauntless_contract::{
     AppendError, BlobHash, CallRecord, CreateError, EventProblem, JournalError, NewRun, Recorded, RunEvent,
@@ -33,8 +33,10 @@ pub(crate) const NOTE_BYTES_MAX: usize = BODY_BYTES_MAX;
 pub(crate) const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Bodies up to this size are stored as they are.
 const PLAIN_BYTES_MAX: usize = 1024;
-/// The first byte of a compressed body. A body in JSON never begins with it.
-const COMPRESSED: u8 = 0x28;
+/// Bodies above this size, as they are stored, are blobs.
+const INLINE_BYTES_MAX: usize = 16 << 10;
+/// How a compressed body begins. A body in JSON never does.
+const COMPRESSED: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// An event, ready to be stored.
 #[derive(Clone, Debug)]
@@ -43,6 +45,26 @@ pub(crate) struct StoredEvent {
     pub(crate) kind: &'static str,
     pub(crate) version: u16,
     pub(crate) body: Vec<u8>,
+    /// The name of the body, where it is to be stored as a blob.
+    pub(crate) hash: Option<BlobHash>,
+}
+
+impl StoredEvent {
+    fn new(at: Timestamp, text: &EventText) -> Self {
+        let body = packed(text.body.as_bytes());
+        let hash = (body.len() > INLINE_BYTES_MAX).then(|| hash_of(&body));
+        Self { at, kind: text.kind, version: newest(text.kind, UPCASTS), body, hash }
+    }
+
+    /// What the event's own row holds of the body.
+    pub(crate) fn inline(&self) -> &[u8] {
+        if self.hash.is_some() { &[] } else { &self.body }
+    }
+
+    /// What is stored as a blob.
+    pub(crate) fn blob(&self) -> Option<(&BlobHash, &[u8])> {
+        self.hash.as_ref().map(|hash| (hash, &*self.body))
+    }
 }
 
 /// Turns version `from` of a kind into the next one.
@@ -75,12 +97,7 @@ pub(crate) fn encode_batch(events: &[Recorded]) -> Result<Vec<StoredEvent>, Appe
         bytes += text.body.len();
         bounded("an event", text.body.len(), BODY_BYTES_MAX, "bytes")?;
         bounded("a batch", bytes, BATCH_BYTES_MAX, "bytes")?;
-        stored.push(StoredEvent {
-            at: event.at,
-            kind: text.kind,
-            version: newest(text.kind, UPCASTS),
-            body: packed(text.body.as_bytes()),
-        });
+        stored.push(StoredEvent::new(event.at, &text));
     }
     Ok(stored)
 }
@@ -101,11 +118,11 @@ pub(crate) fn encode_new(run: &NewRun) -> Result<StoredEvent, CreateError> {
     Ok(first)
 }
 
-/// Reads a stored event.
+/// Reads an event from the form that the stores keep: its kind, the version of that, and its body.
 ///
 /// # Errors
 /// What this program cannot use, by name.
-pub(crate) fn decode(kind: &str, version: u16, body: &[u8]) -> Result<RunEvent, EventProblem> {
+pub fn decode(kind: &str, version: u16, body: &[u8]) -> Result<RunEvent, EventProblem> {
     decode_with(kind, version, body, UPCASTS)
 }
 
@@ -119,7 +136,7 @@ fn decode_with(kind: &str, version: u16, body: &[u8], upcasts: &[Upcast]) -> Res
         kind: kind.to_owned(),
         problem: problem.to_string(),
     };
-    let body = unpacked(body).map_err(|error| malformed(&error))?;
+    let body = unpacked(body, BODY_BYTES_MAX).map_err(|error| malformed(&error))?;
     let mut text = String::from_utf8(body).map_err(|error| malformed(&error))?;
     if version < newest {
         let mut value: Value = serde_json::from_str(&text).map_err(|error| malformed(&error))?;
@@ -224,7 +241,7 @@ pub(crate) fn decode_record(body: &[u8]) -> Result<CallRecord, JournalError> {
     let unreadable = |error: &dyn std::fmt::Display| {
         JournalError::Unavailable(format!("a late result is not readable by this version: {error}"))
     };
-    let body = unpacked(body).map_err(|error| unreadable(&error))?;
+    let body = unpacked(body, BODY_BYTES_MAX).map_err(|error| unreadable(&error))?;
     serde_json::from_slice(&body).map_err(|error| unreadable(&error))
 }
 
@@ -244,11 +261,31 @@ fn packed(body: &[u8]) -> Vec<u8> {
     body.to_vec()
 }
 
-fn unpacked(body: &[u8]) -> std::io::Result<Vec<u8>> {
-    if body.first() == Some(&COMPRESSED) {
-        return zstd::bulk::decompress(body, BODY_BYTES_MAX);
+fn unpacked(body: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    if body.starts_with(&COMPRESSED) {
+        return zstd::bulk::decompress(body, bytes_max);
     }
     Ok(body.to_vec())
+}
+
+/// The stored form of a snapshot.
+///
+/// # Errors
+/// [`TooLarge`], before anything is written.
+pub(crate) fn encode_snapshot(body: &[u8]) -> Result<Vec<u8>, TooLarge> {
+    bounded("a snapshot", body.len(), BLOB_BYTES_MAX, "bytes")?;
+    // The form is the caller's own: what looks compressed is made so.
+    if body.starts_with(&COMPRESSED)
+        && let Ok(compressed) = zstd::bulk::compress(body, 1)
+    {
+        return Ok(compressed);
+    }
+    Ok(packed(body))
+}
+
+/// Reads a snapshot. One that cannot be read is none: the events are still there to fold.
+pub(crate) fn decode_snapshot(body: &[u8]) -> Option<Arc<[u8]>> {
+    unpacked(body, BLOB_BYTES_MAX).ok().map(Into::into)
 }
 
 /// Refuses what is larger than it may be.

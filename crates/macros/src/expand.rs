@@ -86,6 +86,14 @@ fn expand_function(model: &ToolModel, function: &ItemFn) -> TokenStream {
                 ) -> ::dauntless::__private::Answering<'_> {
                     ::dauntless::__private::Tool::call(&*__DAUNTLESS_TOOL, __dauntless_ctx, __dauntless_json)
                 }
+
+                fn verify(
+                    &self,
+                    __dauntless_ctx: ::dauntless::__private::ToolCtx,
+                    __dauntless_json: ::dauntless::__private::Json,
+                ) -> ::dauntless::__private::Verifying<'_> {
+                    ::dauntless::__private::Tool::verify(&*__DAUNTLESS_TOOL, __dauntless_ctx, __dauntless_json)
+                }
             }
         };
     }

@@ -31,6 +31,8 @@ enum Kind {
     Switch,
     /// The name of another tool.
     Name,
+    /// The path of a function.
+    Function,
 }
 
 const EFFECTS: &[(&str, &str)] = &[
@@ -55,6 +57,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("waiting", Kind::Count(0)),
     ("attempts", Kind::Count(1)),
     ("fallback", Kind::Name),
+    ("verify", Kind::Function),
     ("polling", Kind::Switch),
     ("output_bytes_max", Kind::Count(1)),
 ];
@@ -139,6 +142,9 @@ impl Kind {
     fn value(&self, key: &str, value: &Expr) -> syn::Result<Value> {
         let needs = format!("`{key}` needs {}", expected(key, self));
         let wrong = || syn::Error::new_spanned(value, &needs);
+        if let (Self::Function, Expr::Path(function)) = (self, value) {
+            return Ok(Value::Tokens(quote!(#function)));
+        }
         let Expr::Lit(ExprLit { lit, .. }) = value else { return Err(wrong()) };
         match (self, lit) {
             (Self::Text, Lit::Str(text)) if !text.value().trim().is_empty() => Ok(Value::Text(text.clone())),
@@ -183,6 +189,9 @@ fn expected(key: &str, kind: &Kind) -> String {
         }
         Kind::Count(least) => format!("a whole number from {least} to {}, like `{key} = 8`", u32::MAX),
         Kind::Name => format!("the name of another tool, like `{key} = \"archive\"`"),
+        Kind::Function => {
+            format!("the path of a function of a `ToolCtx` and the arguments, like `{key} = was_sent`")
+        }
         Kind::Switch => format!("`{key} = true` or `{key} = false`"),
     }
 }

@@ -35,8 +35,8 @@ fn a_key_that_does_not_exist_names_the_nearest() {
         expect![[r#"
             efect -> `#[tool]` has no key `efect`: did you mean `effect`?
             time_out -> `#[tool]` has no key `time_out`: did you mean `timeout`?
-            colour -> `#[tool]` has no key `colour`: the keys are `name`, `description`, `effect`, `on_exhausted`, `max_park`, `timeout`, `deadline`, `concurrency`, `waiting`, `attempts`, `fallback`, `polling`, `output_bytes_max`
-            a::b -> `#[tool]` has no key `a :: b`: the keys are `name`, `description`, `effect`, `on_exhausted`, `max_park`, `timeout`, `deadline`, `concurrency`, `waiting`, `attempts`, `fallback`, `polling`, `output_bytes_max`"#]],
+            colour -> `#[tool]` has no key `colour`: the keys are `name`, `description`, `effect`, `on_exhausted`, `max_park`, `timeout`, `deadline`, `concurrency`, `waiting`, `attempts`, `fallback`, `verify`, `polling`, `output_bytes_max`
+            a::b -> `#[tool]` has no key `a :: b`: the keys are `name`, `description`, `effect`, `on_exhausted`, `max_park`, `timeout`, `deadline`, `concurrency`, `waiting`, `attempts`, `fallback`, `verify`, `polling`, `output_bytes_max`"#]],
     );
 }
 

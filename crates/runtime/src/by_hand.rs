@@ -17,7 +17,7 @@ use crate::error::SubmitError;
 use crate::guarded::{GuardedHandle, Job, JobTicket, ReplySlot};
 use crate::id;
 use crate::orchestrator::Crew;
-use crate::ports::{ToolPort, ToolRequest};
+use crate::ports::{ToolPort, ToolReply, ToolRequest, Wanted};
 use crate::telemetry;
 use crate::watch::Watch;
 
@@ -71,12 +71,14 @@ pub(crate) async fn call(
     let (watch, mut events) = Watch::open();
     let job = Job {
         request: Arc::new(ToolRequest {
+            wanted: Wanted::Call,
             run,
             call: CALL,
             arguments,
             idempotency_key: format!("{run}-{CALL}").into(),
         }),
         deadline: Timestamp::MAX,
+        attempts_made: 0,
         watch,
         span: telemetry::tool_span(&Span::current(), CALL, name, spec.effect),
         reply: ReplySlot::new(tool.name(), reply),
@@ -90,7 +92,12 @@ pub(crate) async fn call(
             end = &mut ended => {
                 let CallEnd { result, attempts, waited, stopped_by, out_for } =
                     end.map_err(|_| SubmitError::Stopped)?;
-                let verdict = result.map_or_else(CallVerdict::Failed, CallVerdict::Succeeded);
+                let verdict = match result {
+                    Ok(ToolReply::Output(output)) => CallVerdict::Succeeded(output),
+                    // Nobody asked for one.
+                    Ok(ToolReply::Verdict(_)) => return Err(SubmitError::Stopped),
+                    Err(failure) => CallVerdict::Failed(failure),
+                };
                 let record = CallRecord { verdict, attempts, waited, stopped_by, out_for, by: None };
                 return Ok(CallByHand::new(record, &spec));
             }

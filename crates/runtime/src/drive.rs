@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::{Claim, Journal, ReadError, Recorded, RunId};
-use dauntless_core::run::{RecoverError, RunMachine};
+use dauntless_contract::{Claim, ReadError, Recorded, RunId, Seq};
+use dauntless_core::run::{FOLD_VERSION, RecoverError, Recovery, RunMachine, RunSpec};
 
 use crate::agent::Agent;
 use crate::clock::RunClock;
 use crate::error::SubmitError;
-use crate::ledger::Appender;
+use crate::ledger::{Appender, Ledger};
 use crate::orchestrator::Opening;
 use crate::run::{RunHandle, RunStream};
 use crate::runtime::Runtime;
@@ -39,7 +39,8 @@ impl Runtime {
     /// Drives on a run that was claimed: from its start when nobody did before, else from where
     /// whoever drove it came to. Limits count the time in between, but not the wait for a first worker.
     ///
-    /// May be called again with the same claim after [`Parting::Crashed`](crate::Parting::Crashed).
+    /// May be called again with the same claim, its attempts counted up, after
+    /// [`Parting::Crashed`](crate::Parting::Crashed).
     ///
     /// # Errors
     /// [`DriveError`]. The run is still owned: let go of it.
@@ -65,19 +66,20 @@ impl Runtime {
         }
         let ledger = self.settings().journal.clone().ok_or(DriveError::NoJournal)?;
         let crew = self.crew(agent).await.map_err(SubmitError::from)?;
-        let run = claim.fence.run;
-        let events = read_all(ledger.journal(), run).await?;
+        let (run, spec) = (claim.fence.run, Arc::clone(&crew.spec));
         let process = Arc::clone(&self.settings().clock);
-        let head = u64::try_from(events.len()).unwrap_or(u64::MAX);
-        let spec = Arc::clone(&crew.spec);
-        let (opening, now) = match &*events {
+        let fresh = match claim.head {
             // Whoever claimed it first and died at once made a claim without progress.
-            [Recorded { at, event }] if claim.attempts <= 1 => {
-                let mut machine = Box::new(RunMachine::new(run, spec));
-                let effects = machine.on(*at, event.clone());
-                (Opening::Fresh { machine, effects }, *at)
-            }
-            _ => (recovered(RunMachine::recover(run, spec, events)?), claim.resumes_at()),
+            1 if claim.attempts <= 1 => ledger.journal().read(run, 0, 1).await?.pop(),
+            _ => None,
+        };
+        let (opening, now, head) = if let Some(Recorded { at, event }) = fresh {
+            let mut machine = Box::new(RunMachine::new(run, spec));
+            let effects = machine.on(at, event);
+            (Opening::Fresh { machine, effects }, at, 1)
+        } else {
+            let (machine, head) = recovered(&ledger, run, spec).await?;
+            (opening(machine), claim.resumes_at(), head)
         };
         let clock = RunClock::from(process, now);
         let journal = Some(Appender::new(ledger, claim.fence, head));
@@ -85,7 +87,7 @@ impl Runtime {
     }
 }
 
-fn recovered(machine: RunMachine) -> Opening {
+fn opening(machine: RunMachine) -> Opening {
     let machine = Box::new(machine);
     match machine.outcome() {
         // Its last owner died before it could say that the run is over.
@@ -94,14 +96,20 @@ fn recovered(machine: RunMachine) -> Opening {
     }
 }
 
-async fn read_all(journal: &dyn Journal, run: RunId) -> Result<Vec<Recorded>, ReadError> {
-    let mut events = Vec::new();
+/// The run after its last event, and the place of that event.
+async fn recovered(ledger: &Ledger, run: RunId, spec: Arc<RunSpec>) -> Result<(RunMachine, Seq), DriveError> {
+    let snapshot = match ledger {
+        Ledger::Own(_) => None,
+        // Without it the fold takes longer, and comes to the same.
+        Ledger::Shared(journal) => journal.snapshot(run, FOLD_VERSION).await.unwrap_or_default(),
+    };
+    let mut recovery = Recovery::begin(run, spec, snapshot.as_ref());
     loop {
-        let after = u64::try_from(events.len()).unwrap_or(u64::MAX);
-        let page = journal.read(run, after, PAGE_EVENTS).await?;
+        let page = ledger.journal().read(run, recovery.seq(), PAGE_EVENTS).await?;
         if page.is_empty() {
-            return Ok(events);
+            let head = recovery.seq();
+            return Ok((recovery.finish()?, head));
         }
-        events.extend(page);
+        page.into_iter().try_for_each(|event| recovery.fold(event))?;
     }
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use dauntless_contract::{
     AppendError, CallKey, CallRecord, CallVerdict, CreateError, EffectState, Failure, Fence, Journal,
-    LateResult, LetterContent, NewRun, Recorded, Release, RunEvent, Seq, SharedJournal, Timestamp, TooLarge,
+    JournalError, LateResult, LetterContent, NewRun, Recorded, Release, RunEvent, Seq, SharedJournal,
+    Snapshot, Timestamp, TooLarge,
 };
+use dauntless_core::run::FOLD_VERSION;
 
 /// The rules by which runs are decided. A run that was begun under other rules is not folded by these:
 /// a worker claims runs of its own version.
@@ -78,6 +80,29 @@ impl Appender {
     /// Lets go of the run.
     pub(crate) async fn release(&self, next: Release) -> Result<(), AppendError> {
         self.ledger.journal().release(&self.fence, next).await
+    }
+
+    /// What keeps a snapshot of the state after the last event; nothing where none can be kept.
+    pub(crate) fn keep(&self, body: Vec<u8>) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let Ledger::Shared(journal) = &self.ledger else { return None };
+        let (journal, fence) = (Arc::clone(journal), self.fence);
+        let snapshot = Snapshot { seq: self.head, fold_version: FOLD_VERSION, body: body.into() };
+        Some(async move {
+            if let Err(error) = journal.put_snapshot(&fence, snapshot).await {
+                tracing::warn!(run = %fence.run, %error, "a snapshot was not kept; resuming will take longer");
+            }
+        })
+    }
+
+    /// What a call came to at an owner before this one, if that is known.
+    pub(crate) async fn late_result(
+        &self,
+        call: CallKey,
+        epoch: u64,
+    ) -> Result<Option<CallRecord>, JournalError> {
+        let Ledger::Shared(journal) = &self.ledger else { return Ok(None) };
+        let all = journal.late_results(self.fence.run).await?;
+        Ok(all.into_iter().find(|late| (late.call, late.epoch) == (call, epoch)).map(|late| late.record))
     }
 
     /// Keeps what a call came to although the run has another owner, and lets that one know.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dauntless_contract::{
-    CallKey, CallRecord, CallVerdict, Clock, Letter, ModelReply, ModelRequest, Progress, Question,
-    RequestPurpose, RunEvent, RunId, RunTimer, StopReason, Timestamp, ToolOutput, ToolSpec,
+    CallKey, Clock, Failure, Letter, ModelReply, ModelRequest, Progress, Question, RequestPurpose, RunEvent,
+    RunId, RunTimer, StopReason, Timestamp, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
-use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec};
+use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec, SnapshotPace, Verification};
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -20,7 +21,7 @@ use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, JobTicket};
 use crate::lease::Lease;
 use crate::ledger::{Appender, Refusal};
-use crate::ports::{ModelPort, ToolPort};
+use crate::ports::{ModelPort, ToolPort, ToolReply, Wanted};
 use crate::run::Parting;
 use crate::telemetry;
 use crate::watch::Watch;
@@ -106,7 +107,8 @@ pub(crate) enum Opening {
 pub(crate) enum RunMsg {
     Start,
     ModelEnded { asked: ModelAsked, end: CallEnd<ModelReply> },
-    CallEnded { asked: CallAsked, end: CallEnd<ToolOutput> },
+    CallEnded { asked: CallAsked, end: CallEnd<ToolReply> },
+    AttemptFailed { asked: CallAsked, attempt: u32, failure: Failure, wait: Duration },
     Timer(RunTimer),
     Cancel { by: Arc<str> },
     Questions { reply: oneshot::Sender<Vec<Question>> },
@@ -141,6 +143,15 @@ pub(crate) struct ModelAsked {
 pub(crate) struct CallAsked {
     call: CallKey,
     by: Option<Arc<str>>,
+    wanted: Wanted,
+    notes: Notes,
+}
+
+/// Whether a failed attempt is worth a note before the call ends. It is only where a journal keeps it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notes {
+    Kept,
+    Dropped,
 }
 
 impl Caller<CallEnd<ModelReply>> for Asker<ModelAsked> {
@@ -153,9 +164,16 @@ impl Caller<CallEnd<ModelReply>> for Asker<ModelAsked> {
     }
 }
 
-impl Caller<CallEnd<ToolOutput>> for Asker<CallAsked> {
-    fn take(self: Box<Self>, end: CallEnd<ToolOutput>) {
+impl Caller<CallEnd<ToolReply>> for Asker<CallAsked> {
+    fn take(self: Box<Self>, end: CallEnd<ToolReply>) {
         let _ = self.me.send_message(RunMsg::CallEnded { asked: self.asked, end });
+    }
+
+    fn will_retry(&self, attempt: u32, failure: &Failure, wait: Duration) {
+        if (self.asked.wanted, self.asked.notes) == (Wanted::Call, Notes::Kept) {
+            let (asked, failure) = (self.asked.clone(), failure.clone());
+            let _ = self.me.send_message(RunMsg::AttemptFailed { asked, attempt, failure, wait });
+        }
     }
 
     fn is_gone(&self) -> bool {
@@ -169,6 +187,7 @@ pub(crate) struct RunShell {
     crew: Arc<Crew>,
     clock: RunClock,
     journal: Option<Appender>,
+    pace: SnapshotPace,
     lease: Option<Lease>,
     watch: Watch,
     start: Option<Start>,
@@ -237,6 +256,7 @@ impl Actor for OrchestratorActor {
             crew,
             clock,
             journal,
+            pace: SnapshotPace::default(),
             lease,
             watch,
             start: Some(start),
@@ -289,7 +309,10 @@ impl RunShell {
         };
         let effects = match recorded {
             // Journal first: replay feeds the same facts and must reach the same state.
-            Ok(event) => self.machine.on(now, event),
+            Ok(event) => {
+                self.pace.saw(&event);
+                self.machine.on(now, event)
+            }
             Err(Refusal::Lost { error, event }) => return self.lose(&error.to_string(), Some(*event)),
             Err(Refusal::Defect(explanation)) => {
                 tracing::error!(run = %self.machine.run(), explanation, "the journal refused an event");
@@ -297,6 +320,19 @@ impl RunShell {
             }
         };
         self.carry_out(now, effects);
+        if self.pace.is_due()
+            && let Some(snapshot) = self.snapshot()
+        {
+            tokio::spawn(snapshot);
+        }
+    }
+
+    /// Keeps the state, where the journal takes it: whoever drives the run next reads less then.
+    fn snapshot(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let journal = self.journal.as_ref().filter(|_| self.machine.outcome().is_none())?;
+        let body = self.machine.snapshot();
+        self.pace = SnapshotPace::after(body.len());
+        journal.keep(body)
     }
 
     fn carry_out(&mut self, now: Timestamp, effects: Vec<RunEffect>) {
@@ -304,7 +340,7 @@ impl RunShell {
             return self.lose("its worker could not renew its lease in time", None);
         }
         for effect in effects {
-            // Who leaves begins nothing; the next one is owed it.
+            // Whoever leaves begins nothing; the next one is owed it.
             if self.standing == Standing::Driving || !begins(&effect) {
                 self.apply(now, effect);
             }
@@ -331,15 +367,12 @@ impl RunShell {
                     }
                 }
             }
-            RunMsg::CallEnded { asked: CallAsked { call, by }, end } => {
-                self.calls.remove(&call);
-                let CallEnd { result, attempts, waited, stopped_by, out_for } = end;
-                let verdict = match result {
-                    Ok(output) => CallVerdict::Succeeded(output),
-                    Err(failure) => CallVerdict::Failed(failure),
-                };
-                let record = CallRecord { verdict, attempts, waited, stopped_by, out_for, by };
-                RunEvent::CallEnded { call, record }
+            RunMsg::CallEnded { asked, end } => {
+                self.calls.remove(&asked.call);
+                asked.ended(end)
+            }
+            RunMsg::AttemptFailed { asked: CallAsked { call, by, .. }, attempt, failure, wait } => {
+                RunEvent::AttemptFailed { call, by, attempt, failure, wait }
             }
             RunMsg::Timer(timer) => RunEvent::TimerFired { timer },
             RunMsg::Cancel { by } => RunEvent::CancelRequested { by },
@@ -373,9 +406,14 @@ impl RunShell {
             RunEffect::Summarise { turn, model, history, deadline } => {
                 self.call_model(now, turn, model, ModelRequest::summary(history), deadline);
             }
-            RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline } => {
+            RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline, attempts_made } => {
                 let by = (asked != tool).then(|| Arc::clone(&tool));
-                self.dispatch(now, CallAsked { call, by }, &tool, (arguments, key_of), deadline);
+                let asked = self.asked(call, by, Wanted::Call);
+                self.dispatch(now, asked, &tool, (arguments, key_of), deadline, attempts_made);
+            }
+            RunEffect::Verify(Verification { call, tool, arguments, key_of, deadline }) => {
+                let asked = self.asked(call, None, Wanted::Verdict);
+                self.dispatch(now, asked, &tool, (arguments, key_of), deadline, 0);
             }
             RunEffect::CancelCall { call, reach } => {
                 if let Some((tool, ticket)) = self.calls.get(&call) {
@@ -417,6 +455,7 @@ const fn begins(effect: &RunEffect) -> bool {
         RunEffect::CallModel { .. }
         | RunEffect::Summarise { .. }
         | RunEffect::Dispatch { .. }
+        | RunEffect::Verify(_)
         | RunEffect::StartTimer { .. }
         | RunEffect::Park { .. } => true,
         RunEffect::CancelCall { .. }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use dauntless_contract::{
     BoxFuture, CallKey, CancelSignal, DependencyKind, Effect, Failure, Json, Model, ModelCtx, ModelReply,
     ModelRequest, Progress, RequestPurpose, ResiliencePolicy, RunId, TextSink, Tool, ToolCtx, ToolOutput,
+    Verified,
 };
 use dauntless_core::redact::Redactor;
 use tokio_util::sync::CancellationToken;
@@ -22,8 +23,25 @@ pub(crate) struct ToolPort {
     pub(crate) redactor: Redactor,
 }
 
+/// What a tool is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The call itself.
+    Call,
+    /// Whether the call, which was interrupted, happened.
+    Verdict,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ToolReply {
+    Output(ToolOutput),
+    Verdict(Verified),
+}
+
 /// One tool call, as it travels.
 pub(crate) struct ToolRequest {
+    pub(crate) wanted: Wanted,
     pub(crate) run: RunId,
     pub(crate) call: CallKey,
     pub(crate) arguments: Json,
@@ -34,7 +52,7 @@ impl Port for ToolPort {
     const KIND: DependencyKind = DependencyKind::Tool;
 
     type Request = ToolRequest;
-    type Reply = ToolOutput;
+    type Reply = ToolReply;
 
     fn name(&self) -> &Arc<str> {
         &self.tool.spec().name
@@ -44,8 +62,11 @@ impl Port for ToolPort {
         &self.tool.spec().resilience
     }
 
-    fn effect(&self) -> Effect {
-        self.tool.spec().effect
+    fn effect(&self, request: &ToolRequest) -> Effect {
+        match request.wanted {
+            Wanted::Call => self.tool.spec().effect,
+            Wanted::Verdict => Effect::ReadOnly,
+        }
     }
 
     fn redact(&self, text: &str) -> Arc<str> {
@@ -60,9 +81,9 @@ impl Port for ToolPort {
         self: Arc<Self>,
         input: AttemptInput<ToolRequest>,
         ctx: AttemptCtx,
-    ) -> Result<ToolOutput, Failure> {
+    ) -> Result<ToolReply, Failure> {
         self.lease.as_ref().map_or(Ok(()), Lease::check)?;
-        let ToolRequest { run, call, arguments, idempotency_key } = &*input.request;
+        let ToolRequest { wanted, run, call, arguments, idempotency_key } = &*input.request;
         let ctx = ToolCtx {
             run: *run,
             call: *call,
@@ -71,8 +92,16 @@ impl Port for ToolPort {
             idempotency_key: Arc::clone(idempotency_key),
             cancel: Arc::new(Cancel(ctx.cancel)),
         };
-        match self.tool.call(ctx, arguments.clone()).await {
-            Ok(output) => Ok(self.redactor.output(output)),
+        let answer = match wanted {
+            Wanted::Call => self.tool.call(ctx, arguments.clone()).await.map(ToolReply::Output),
+            Wanted::Verdict => self.tool.verify(ctx, arguments.clone()).await.map(ToolReply::Verdict),
+        };
+        match answer {
+            Ok(ToolReply::Output(output)) => Ok(ToolReply::Output(self.redactor.output(output))),
+            Ok(ToolReply::Verdict(Verified::Happened(output))) => {
+                Ok(ToolReply::Verdict(Verified::Happened(self.redactor.output(output))))
+            }
+            Ok(verdict @ ToolReply::Verdict(Verified::NotHappened | Verified::CannotTell)) => Ok(verdict),
             Err(failure) => {
                 let failure = self.redactor.failure(failure);
                 log_cause(self.name(), &failure);
@@ -81,22 +110,30 @@ impl Port for ToolPort {
         }
     }
 
-    fn record(&self, _: &Span, _: &ToolOutput) {}
+    fn record(&self, _: &Span, _: &ToolReply) {}
 
     fn started(&self, request: &ToolRequest, attempt: u32) -> Option<Progress> {
         let tool = Arc::clone(self.name());
-        Some(Progress::AttemptStarted { call: request.call, tool, attempt })
+        let started = || Progress::AttemptStarted { call: request.call, tool, attempt };
+        (request.wanted == Wanted::Call).then(started)
     }
 
-    fn will_retry(&self, request: &ToolRequest, attempt: u32, failure: &Failure, wait: Duration) -> Progress {
-        Progress::AttemptFailed {
+    fn will_retry(
+        &self,
+        request: &ToolRequest,
+        attempt: u32,
+        failure: &Failure,
+        wait: Duration,
+    ) -> Option<Progress> {
+        let failed = || Progress::AttemptFailed {
             call: request.call,
             tool: Arc::clone(self.name()),
             attempt,
             code: failure.code,
             message: Arc::clone(&failure.message),
             wait,
-        }
+        };
+        (request.wanted == Wanted::Call).then(failed)
     }
 }
 
@@ -128,7 +165,7 @@ impl Port for ModelPort {
     }
 
     /// Asking again costs tokens and changes nothing else.
-    fn effect(&self) -> Effect {
+    fn effect(&self, _: &ModelJob) -> Effect {
         Effect::ReadOnly
     }
 
@@ -174,8 +211,14 @@ impl Port for ModelPort {
         None
     }
 
-    fn will_retry(&self, request: &ModelJob, attempt: u32, failure: &Failure, wait: Duration) -> Progress {
-        Progress::ModelRetried { turn: request.turn, attempt, code: failure.code, wait }
+    fn will_retry(
+        &self,
+        request: &ModelJob,
+        attempt: u32,
+        failure: &Failure,
+        wait: Duration,
+    ) -> Option<Progress> {
+        Some(Progress::ModelRetried { turn: request.turn, attempt, code: failure.code, wait })
     }
 }
 

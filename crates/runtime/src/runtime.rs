@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Attendance, BreakerSwitch, Clock, Fence, Model, Outcome, Progress, RepairedHistory, RunEvent, RunId,
-    RunLimits, RunTotals, StopReason, Tool, ToolStatus,
+    Attendance, BreakerSwitch, Clock, Model, Outcome, Progress, RunId, RunLimits, RunTotals, StopReason,
+    Tool, ToolStatus,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
@@ -28,6 +28,7 @@ use crate::guarded::{GuardedHandle, Keeper, KeeperArgs, Port, RuntimeBudget, Sur
 use crate::id;
 use crate::lease::Lease;
 use crate::ledger::{Appender, Ledger};
+use crate::opening::{new_fence, start_event};
 use crate::orchestrator::{Crew, Opening, OrchestratorActor, RunArgs, RunMsg};
 use crate::ports::{ModelPort, ToolPort};
 use crate::run::{Canceller, RunHandle, RunStream};
@@ -247,21 +248,12 @@ impl Runtime {
         }
         let crew = self.crew(agent).await?;
         let settings = &self.inner.config;
-        let run = id::run_id();
-        let Submission { goal, past: RepairedHistory { history, repairs } } = submission;
-        let opening = Opening::New(RunEvent::RunStarted {
-            agent: Arc::clone(agent.name()),
-            goal,
-            limits: agent.own_limits().unwrap_or(&settings.limits).clone(),
-            history,
-            repairs,
-            attendance,
-            tools: crew.spec.toolbox.names().map(Arc::from).collect(),
-        });
-        let fence = Fence { run, epoch: 1, token: id::token() };
+        let fence = new_fence();
+        let limits = agent.own_limits().unwrap_or(&settings.limits).clone();
+        let started = start_event(&crew.spec.agent, &crew.spec.toolbox, submission, limits, attendance);
         let journal = settings.journal.clone().map(|ledger| Appender::new(ledger, fence, 0));
         let clock = RunClock::same(Arc::clone(&settings.clock));
-        self.spawn(run, crew, opening, clock, journal, watch).await
+        self.spawn(fence.run, crew, Opening::New(started), clock, journal, watch).await
     }
 
     /// Puts a run under its supervisor, once there is a place for it.

@@ -21,6 +21,7 @@ mod lifecycle;
 mod parking;
 mod promises;
 mod spans;
+mod survival;
 mod tree;
 
 /// One turn that calls each named tool once, then the answer.

@@ -86,6 +86,9 @@ impl CallAccounting {
                 | RunEvent::ModelFailed { .. }
                 | RunEvent::SummaryReplied { .. }
                 | RunEvent::SummaryFailed { .. }
+                | RunEvent::AttemptFailed { .. }
+                | RunEvent::CallVerified { .. }
+                | RunEvent::OutcomeResolved { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
                 | RunEvent::LetterSetAside { .. }

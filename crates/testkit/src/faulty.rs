@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     BoxFuture, CallKey, Effect, Failure, Json, OnExhausted, ResiliencePolicy, RunId, Tool, ToolCtx,
-    ToolOutput, ToolSpec,
+    ToolOutput, ToolSpec, Verified,
 };
 use serde_json::{Value, json};
 
@@ -299,6 +299,15 @@ impl Tool for FaultyTool {
                 };
             }
         })
+    }
+
+    /// Looks into the ledger.
+    fn verify(&self, ctx: ToolCtx, _: Json) -> BoxFuture<'_, Result<Verified, Failure>> {
+        let verified = match self.ledger.count(&ctx.idempotency_key) {
+            0 => Verified::NotHappened,
+            _ => Verified::happened("done"),
+        };
+        Box::pin(std::future::ready(Ok(verified)))
     }
 }
 

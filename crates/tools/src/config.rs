@@ -152,6 +152,13 @@ pub(crate) const fn is_of_a_tool(code: FailureCode) -> bool {
     }
 }
 
+/// Notes a JSON pointer that is none.
+pub(crate) fn check_pointer(pointer: Option<&str>, reader: &mut Reader<'_>) {
+    if pointer.is_some_and(|pointer| !pointer.is_empty() && !pointer.starts_with('/')) {
+        reader.mistake("response", "a JSON pointer begins with `/`, like `/data/items`");
+    }
+}
+
 /// Reads a failure code that an answer of a tool can mean.
 pub(crate) fn failure_code(text: &str) -> Result<FailureCode, String> {
     let usable = |code: &FailureCode| is_of_a_tool(*code);

@@ -30,4 +30,4 @@ mod tests;
 pub use chaos::{Chaos, ChaosPlan, FaultKind, UnknownFault};
 pub use command::{CommandConfig, CommandTool, OutputFormat, ProcessReaper, StdinFormat};
 pub use config::ToolConfigError;
-pub use http::{BodyConfig, BodyFrom, HttpConfig, HttpMethod, HttpTool};
+pub use http::{BodyConfig, BodyFrom, HttpConfig, HttpMethod, HttpTool, VerifyConfig};

@@ -32,6 +32,10 @@ Commands:
          measure one run of very many turns in a window of 32 768 tokens
   bench journal [--seconds N] [--rounds N] [--dir PATH] [--postgres URL]
          measure the stores against a file that is appended to and synced
+  bench journal --start-gigabytes N [--dir PATH]
+         measure how a worker starts on a journal of that size
+  bench fold
+         measure what an event costs a long run, and how soon one goes on from a snapshot
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
   crash power [--store sqlite|postgres] [--cuts N] [--seed N]
@@ -52,7 +56,8 @@ fn main() -> ExitCode {
         ["statements"] => tidy::write_statements(),
         ["cases"] => tidy::write_cases(),
         ["counterparts"] => counterparts::run(None),
-        ["bench", "journal", words @ ..] => program::run_journal_bench(words),
+        ["bench", "journal", words @ ..] => program::run_bench("dauntless-journal", "journal", words),
+        ["bench", "fold"] => program::run_bench("dauntless-core", "fold", &[]),
         ["counterparts", name] => counterparts::run(Some(name)),
         ["crash", words @ ..] => program::run_crash(words),
         ["fuzz", words @ ..] => fuzz::run(words),

@@ -12,10 +12,10 @@ pub(crate) fn run(program: &str, words: &[&str]) -> ExitCode {
     start(program, &line, words)
 }
 
-/// The same for the benchmark of the stores, which is beside them.
-pub(crate) fn run_journal_bench(words: &[&str]) -> ExitCode {
-    let line = ["bench", "--quiet", "--locked", "--package", "dauntless-journal", "--bench", "journal", "--"];
-    start("bench journal", &line, words)
+/// The same for a benchmark of one crate, which is beside it.
+pub(crate) fn run_bench(package: &str, name: &str, words: &[&str]) -> ExitCode {
+    let line = ["bench", "--quiet", "--locked", "--package", package, "--bench", name, "--"];
+    start(&format!("bench {name}"), &line, words)
 }
 
 /// The same for the harness of crashes, which takes the command that stands beside it.

@@ -62,7 +62,7 @@ fn nothing_to_run() -> Stop {
     )
 }
 
-fn goal(written: &str) -> Result<String, Stop> {
+pub(crate) fn goal(written: &str) -> Result<String, Stop> {
     let goal = match written {
         "-" => output::read_stdin("the goal")?,
         text => text.to_owned(),
@@ -74,7 +74,7 @@ fn goal(written: &str) -> Result<String, Stop> {
 }
 
 /// The goal, after the conversation in this file.
-fn submission(goal: String, history: Option<&Path>) -> Result<Submission, Stop> {
+pub(crate) fn submission(goal: String, history: Option<&Path>) -> Result<Submission, Stop> {
     let goal = Submission::new(goal);
     let Some(path) = history else { return Ok(goal) };
     let unreadable = |why: &dyn std::fmt::Display| {

@@ -58,10 +58,26 @@ pub(crate) struct Context {
 
 /// A message, as far as its size matters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Packed", into = "Packed")]
 struct Entry {
     tokens: u64,
     /// The call that an observation answers.
     call: Option<CallKey>,
+}
+
+/// An entry as a snapshot has it: there is one for each message of a long conversation.
+type Packed = (u64, Option<(u32, u32)>);
+
+impl From<Packed> for Entry {
+    fn from((tokens, call): Packed) -> Self {
+        Self { tokens, call: call.map(|(turn, index)| CallKey { turn, index }) }
+    }
+}
+
+impl From<Entry> for Packed {
+    fn from(Entry { tokens, call }: Entry) -> Self {
+        (tokens, call.map(|CallKey { turn, index }| (turn, index)))
+    }
 }
 
 /// What was learned of one model.

@@ -16,7 +16,10 @@ pub(super) struct Call {
     pub(super) effect: Effect,
     pub(super) submitted: Timestamp,
     pub(super) deadline: Timestamp,
+    /// All attempts, those before it was submitted too.
     pub(super) attempts: u32,
+    /// Attempts before it was submitted.
+    made: u32,
     pub(super) crashes: u32,
     pub(super) waited: Duration,
     /// What attempts that are over may have done.
@@ -73,6 +76,7 @@ impl Call {
         effect: Effect,
         submitted: Timestamp,
         deadline: Timestamp,
+        attempts_made: u32,
     ) -> Self {
         Self {
             ticket,
@@ -80,7 +84,8 @@ impl Call {
             effect,
             submitted,
             deadline,
-            attempts: 0,
+            attempts: attempts_made,
+            made: attempts_made,
             crashes: 0,
             waited: Duration::ZERO,
             done: EffectState::None,
@@ -93,6 +98,11 @@ impl Call {
     pub(super) fn next_timer(&mut self) -> u32 {
         self.timers = self.timers.wrapping_add(1);
         self.timers
+    }
+
+    /// Attempts since it was submitted.
+    pub(super) const fn attempts_here(&self) -> u32 {
+        self.attempts - self.made
     }
 
     /// Remembers what an attempt that is over may have done.

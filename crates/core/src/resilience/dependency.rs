@@ -75,10 +75,10 @@ impl<T> Dependency<T> {
     ) -> Vec<CallEffect<T>> {
         let mut step = Step { now, policies, common, effects: Vec::new() };
         match event {
-            CallEvent::Submitted { ticket, run, effect, deadline } => {
+            CallEvent::Submitted { ticket, run, effect, deadline, attempts_made } => {
                 let deadline = deadline.min(now + self.policy.deadline);
                 step.policies.stats.called();
-                self.submitted(Call::new(ticket, run, effect, now, deadline), &mut step);
+                self.submitted(Call::new(ticket, run, effect, now, deadline, attempts_made), &mut step);
             }
             CallEvent::Succeeded { ticket, attempt, value } => {
                 if let Some((call, permit, _)) = self.end_attempt(ticket, attempt, &mut step) {

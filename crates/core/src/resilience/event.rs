@@ -22,6 +22,9 @@ pub enum CallEvent<T> {
         effect: Effect,
         /// When the answer must be there. The policy's own deadline holds too.
         deadline: Timestamp,
+        /// Attempts of this call that were made before, in a process that came to its end. The next
+        /// has the number after them. It is made in any case; those after it as the policy allows.
+        attempts_made: u32,
     },
     /// An attempt worked.
     Succeeded {
@@ -157,7 +160,7 @@ pub enum Report {
 pub struct CallEnd<T> {
     /// The value, or the last failure of the dependency, or why it was not asked.
     pub result: Result<T, Failure>,
-    /// Attempts that were started.
+    /// Attempts that were started, without those made before it was submitted.
     pub attempts: u32,
     /// Time spent waiting after failed attempts.
     pub waited: Duration,

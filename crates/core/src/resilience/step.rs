@@ -79,7 +79,7 @@ impl<T> Step<'_, T> {
     }
 
     fn answer(&mut self, call: Call, result: Result<T, Failure>, stopped_by: Option<StoppedBy>) {
-        let Call { ticket, attempts, waited, .. } = call;
+        let (ticket, attempts, waited) = (call.ticket, call.attempts_here(), call.waited);
         let out_for = match &result {
             Ok(_) => None,
             Err(_) => self.out_for(),

@@ -18,7 +18,7 @@ use super::builtin::Builtin;
 use super::slots::{Slot, SlotState, Slots};
 use super::{Phase, RunEffect, RunMachine};
 
-pub(super) const NAME: &str = "ask_user";
+pub(crate) const NAME: &str = "ask_user";
 
 const DESCRIPTION: &str = "Ask the user one question and wait for the answer. Ask only what you cannot find \
      out yourself and cannot sensibly assume.";

@@ -162,14 +162,23 @@ impl RunMachine {
         record: CallRecord,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
-        let record = slots.with_what_was_lost(call, record);
-        if self.fall_back(&mut slots, call, &record, effects)
-            || self.park(now, &mut slots, call, &record, effects)
-        {
-            return Phase::Calling(slots);
-        }
-        self.take_end(now, &mut slots, call, record, effects);
+        self.end_call(now, &mut slots, call, record, effects);
         self.go_on(now, slots, effects)
+    }
+
+    /// A call has come to its end at its tool: another tool may take it, or it waits for this one.
+    pub(super) fn end_call(
+        &mut self,
+        now: Timestamp,
+        slots: &mut Slots,
+        call: CallKey,
+        record: CallRecord,
+        effects: &mut Vec<RunEffect>,
+    ) {
+        let record = slots.with_what_was_lost(call, record);
+        if !self.fall_back(slots, call, &record, effects) && !self.park(now, slots, call, &record, effects) {
+            self.take_end(now, slots, call, record, effects);
+        }
     }
 
     /// Some calls may have ended: goes on with what that leads to.
@@ -328,7 +337,7 @@ impl RunMachine {
     }
 
     /// A call as a report names it: in at most 200 bytes, and without secrets.
-    fn shown(&self, call: &Fingerprint) -> Arc<str> {
+    pub(super) fn shown(&self, call: &Fingerprint) -> Arc<str> {
         shortened(&self.spec.redactor.text(call.display()), SHOWN_BYTES_MAX).into()
     }
 

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::{CallKey, Timestamp, ToolCall};
+use dauntless_contract::{CallKey, Json, Timestamp, ToolCall};
 
 use super::builtin::Builtin;
-use super::slots::{Running, SlotState, Slots};
+use super::slots::{Running, Slot, SlotState, Slots};
 use super::{RunEffect, RunMachine};
 use crate::toolbox::Fingerprint;
 
@@ -36,10 +36,16 @@ impl RunMachine {
         let slot = slots.slot(call)?;
         let SlotState::Running(running) = &slot.state else { return None };
         let (asked, tool) = (Arc::clone(&slot.call.name), Arc::clone(&running.by.name));
-        let (arguments, key_of) = match &running.elsewhere {
-            Some(elsewhere) if tool != asked => (elsewhere.arguments.clone(), call),
-            Some(_) | None => (slot.call.arguments.clone(), running.repeats.unwrap_or(call)),
-        };
-        Some(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline: self.deadline() })
+        let (arguments, key_of) = carried(call, slot, running);
+        let (deadline, attempts_made) = (self.deadline(), running.tried.made());
+        Some(RunEffect::Dispatch { call, asked, tool, arguments, key_of, deadline, attempts_made })
+    }
+}
+
+/// What the tool that works on a call is told of it: the arguments, and the call that names the key.
+pub(super) fn carried(call: CallKey, slot: &Slot, running: &Running) -> (Json, CallKey) {
+    match &running.elsewhere {
+        Some(elsewhere) if running.by.name != slot.call.name => (elsewhere.arguments.clone(), call),
+        Some(_) | None => (slot.call.arguments.clone(), running.repeats.unwrap_or(call)),
     }
 }

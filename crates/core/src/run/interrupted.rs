@@ -15,7 +15,8 @@ use dauntless_contract::{
 };
 
 use super::asking::Summarising;
-use super::slots::{Running, SlotState, Slots};
+use super::attempts::exhausted;
+use super::slots::{Running, Slot, SlotState, Slots, Stage};
 use super::suspended::UnderWay;
 use super::{Phase, Purpose, RunEffect, RunMachine};
 
@@ -56,7 +57,10 @@ impl RunMachine {
                 for call in slots.open_keys() {
                     match under_way.has(call) {
                         true => self.begin_again(now, &mut slots, call, effects),
-                        false => effects.extend(self.owed(&slots, call)),
+                        false => {
+                            self.totals.tool_attempts += slots.put_down(call);
+                            effects.extend(self.owed(&slots, call));
+                        }
                     }
                 }
                 self.go_on(now, slots, effects)
@@ -114,7 +118,10 @@ impl RunMachine {
                 let (tool, at, spread) = (Arc::clone(&slot.call.name), wait.at, wait.spread);
                 Some(RunEffect::Park { call, tool, at, spread })
             }
-            SlotState::Running(_) => self.open_question(slots, call).or_else(|| self.dispatched(slots, call)),
+            SlotState::Running(running) => match running.stage {
+                Stage::Working => self.open_question(slots, call).or_else(|| self.dispatched(slots, call)),
+                Stage::Verifying => self.asked_about(slots, call),
+            },
         }
     }
 
@@ -128,20 +135,43 @@ impl RunMachine {
     ) {
         let Some(owed) = self.owed(slots, call) else { return };
         let state = slots.slot(call).map(|slot| &slot.state);
-        let (RunEffect::Dispatch { .. }, Some(SlotState::Running(running))) = (&owed, state) else {
+        let (RunEffect::Dispatch { .. } | RunEffect::Verify(_), Some(SlotState::Running(running))) =
+            (&owed, state)
+        else {
             return effects.push(owed);
         };
-        if !running.by.effect.repeatable() {
-            let record = lost(running, unknown(running), StoppedBy::Effect);
-            return self.take_end(now, slots, call, record, effects);
+        let (effect, ends) = (running.by.effect, running.interruptions >= INTERRUPTIONS_MAX);
+        self.totals.tool_attempts += slots.interrupt(call);
+        let Some(Slot { state: SlotState::Running(running), .. }) = slots.slot(call) else { return };
+        match effect {
+            Effect::ReadOnly | Effect::Idempotent | Effect::Keyed if ends => {
+                let record = lost(running, deadly(running), StoppedBy::MaxAttempts);
+                self.take_end(now, slots, call, record, effects);
+            }
+            Effect::ReadOnly | Effect::Idempotent | Effect::Keyed => {
+                self.make_again(now, slots, call, effects);
+            }
+            Effect::Verifiable if !ends => self.verify(slots, call, effects),
+            Effect::Verifiable | Effect::Once => {
+                let record = lost(running, unknown(running), StoppedBy::Effect);
+                self.take_end(now, slots, call, record, effects);
+            }
         }
-        if running.interruptions >= INTERRUPTIONS_MAX {
-            let record = lost(running, deadly(running), StoppedBy::MaxAttempts);
-            return self.take_end(now, slots, call, record, effects);
+    }
+
+    /// Sends an interrupted call to its tool again, if an attempt is left for it.
+    pub(super) fn make_again(
+        &mut self,
+        now: Timestamp,
+        slots: &mut Slots,
+        call: CallKey,
+        effects: &mut Vec<RunEffect>,
+    ) {
+        let Some(Slot { state: SlotState::Running(running), .. }) = slots.slot(call) else { return };
+        match exhausted(running) {
+            Some(record) => self.end_call(now, slots, call, record, effects),
+            None => effects.extend(self.dispatched(slots, call)),
         }
-        effects.push(owed);
-        self.totals.tool_attempts += 1;
-        slots.interrupt(call);
     }
 
     /// Answers a call of a run that winds down: nothing is begun again for its sake.
@@ -154,12 +184,16 @@ impl RunMachine {
         effects: &mut Vec<RunEffect>,
     ) {
         let Some(SlotState::Running(running)) = slots.slot(call).map(|slot| &slot.state) else { return };
-        if !under_way.has(call) {
+        if !under_way.has(call) && running.is_untouched() {
             let failure = Failure::cancelled("The run ended before this call was begun.");
-            let record = CallRecord { attempts: 0, ..lost(running, failure, StoppedBy::Cancelled) };
+            let record = lost(running, failure, StoppedBy::Cancelled);
             let record = slots.with_what_was_lost(call, record);
             return self.take_end(now, slots, call, record, effects);
         }
+        self.totals.tool_attempts +=
+            if under_way.has(call) { slots.interrupt(call) } else { slots.put_down(call) };
+        slots.set_stage(call, Stage::Working);
+        let Some(SlotState::Running(running)) = slots.slot(call).map(|slot| &slot.state) else { return };
         let failure = match running.by.effect {
             Effect::ReadOnly | Effect::Idempotent => {
                 Failure::cancelled("The run ended before this call answered.").effect(EffectState::Unknown)
@@ -171,11 +205,11 @@ impl RunMachine {
     }
 }
 
-/// The end of a call whose last attempt was lost. The attempt is counted: it may have been made.
-fn lost(running: &Running, failure: Failure, why: StoppedBy) -> CallRecord {
+/// The end of a call whose last attempt was lost, and is counted: it may have been made.
+pub(super) fn lost(running: &Running, failure: Failure, why: StoppedBy) -> CallRecord {
     CallRecord {
         verdict: CallVerdict::Failed(failure),
-        attempts: 1,
+        attempts: 0,
         waited: Duration::ZERO,
         stopped_by: Some(why),
         out_for: None,
@@ -183,7 +217,7 @@ fn lost(running: &Running, failure: Failure, why: StoppedBy) -> CallRecord {
     }
 }
 
-fn unknown(running: &Running) -> Failure {
+pub(super) fn unknown(running: &Running) -> Failure {
     Failure::outcome_unknown(format!(
         "This call of `{}` was interrupted: the process that ran it came to its end before the answer was there. \
          The call may or may not have happened.",
@@ -195,7 +229,6 @@ fn unknown(running: &Running) -> Failure {
 fn deadly(running: &Running) -> Failure {
     Failure::crashed(format!(
         "The process that ran this call came to its end {} times while `{}` worked on it, so it is not begun again.",
-        running.interruptions + 1,
-        running.by.name
+        running.interruptions, running.by.name
     ))
 }

@@ -13,6 +13,7 @@
 mod answer;
 mod ask_user;
 mod asking;
+mod attempts;
 mod builtin;
 mod calls;
 mod dispatch;
@@ -20,6 +21,7 @@ mod ending;
 mod fallback;
 mod held;
 mod interrupted;
+mod learned;
 mod limits;
 mod nudge;
 mod pace;
@@ -27,9 +29,12 @@ mod park;
 mod recovery;
 mod rejected;
 mod reply;
+mod resolved;
 mod slots;
 mod snapshot;
 mod suspended;
+mod verify;
+mod waits;
 mod withdrawn;
 
 use std::collections::BTreeSet;
@@ -47,6 +52,7 @@ use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
 pub use answer::AnswerShape;
+pub(crate) use ask_user::NAME as ASK_USER;
 use asking::Summarising;
 pub use builtin::toolbox;
 pub use fallback::ModelFallback;
@@ -55,9 +61,12 @@ use limits::Foresight;
 use nudge::Unproductive;
 pub use pace::SnapshotPace;
 pub use recovery::{RecoverError, Recovery};
+use resolved::News;
 use slots::Slots;
 pub use snapshot::{FOLD_VERSION, RestoreError};
 use suspended::UnderWay;
+pub use verify::Verification;
+pub use waits::Awaited;
 use withdrawn::Withdrawn;
 
 /// What every run of one agent shares.
@@ -119,8 +128,12 @@ pub enum RunEffect {
         key_of: CallKey,
         /// When the run is out of time, whatever the tool allows.
         deadline: Timestamp,
+        /// Attempts of this tool that were made before, in a process that came to its end.
+        attempts_made: u32,
     },
-    /// Stop a call. It still ends with an event.
+    /// Ask a tool whether an interrupted call of it happened.
+    Verify(Verification),
+    /// Stop a call, or the question whether it happened. It still ends with an event.
     CancelCall {
         /// The call.
         call: CallKey,
@@ -212,6 +225,7 @@ pub struct RunMachine {
     foresight: Foresight,
     guard: LoopGuard,
     held: Held,
+    news: News,
     unproductive: Unproductive,
     withdrawn: Withdrawn,
     rejected: BTreeSet<Arc<str>>,
@@ -239,6 +253,7 @@ impl PartialEq for RunMachine {
             && self.foresight == other.foresight
             && self.guard == other.guard
             && self.held == other.held
+            && self.news == other.news
             && self.unproductive == other.unproductive
             && self.withdrawn == other.withdrawn
             && self.rejected == other.rejected
@@ -267,6 +282,7 @@ impl RunMachine {
             foresight: Foresight::default(),
             guard: LoopGuard::default(),
             held: Held::default(),
+            news: News::default(),
             unproductive: Unproductive::default(),
             withdrawn: Withdrawn::default(),
             rejected: BTreeSet::new(),
@@ -337,19 +353,7 @@ impl RunMachine {
                 self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), &mut effects)
             }
             (phase, RunEvent::Interrupted {}) => self.interrupted(now, phase, &under_way, &mut effects),
-            (
-                phase,
-                RunEvent::RunStarted { .. }
-                | RunEvent::ModelReplied { .. }
-                | RunEvent::ModelFailed { .. }
-                | RunEvent::SummaryReplied { .. }
-                | RunEvent::SummaryFailed { .. }
-                | RunEvent::CallEnded { .. }
-                | RunEvent::InputGiven { .. }
-                | RunEvent::LetterSetAside { .. }
-                | RunEvent::Suspended { .. }
-                | RunEvent::TimerFired { timer: RunTimer::Settle | RunTimer::Unpark(_) },
-            ) => phase,
+            (phase, event) => self.learned(now, phase, event, &mut effects),
         };
         effects
     }

@@ -1,7 +1,7 @@
 //! How often a snapshot of a run is made: so that resuming reads little, and what is written for it
 //! stays in proportion to what is new.
 
-use dauntless_contract::{CallVerdict, ModelReply, RunEvent};
+use dauntless_contract::{CallVerdict, ModelReply, RunEvent, Verified, VerifyVerdict};
 
 /// Resuming reads no more events than this after a snapshot.
 const EVENTS_MAX: u32 = 200;
@@ -41,12 +41,19 @@ impl SnapshotPace {
 fn text_bytes(event: &RunEvent) -> usize {
     match event {
         RunEvent::ModelReplied { reply, .. } | RunEvent::SummaryReplied { reply, .. } => said(reply),
-        RunEvent::CallEnded { record, .. } => match &record.verdict {
-            CallVerdict::Succeeded(output) => output.text.len(),
-            CallVerdict::Failed(failure) => failure.message.len(),
-        },
+        RunEvent::CallEnded { record, .. } | RunEvent::OutcomeResolved { record, .. } => {
+            match &record.verdict {
+                CallVerdict::Succeeded(output) => output.text.len(),
+                CallVerdict::Failed(failure) => failure.message.len(),
+            }
+        }
+        RunEvent::CallVerified { verdict: VerifyVerdict::Answered(Verified::Happened(output)), .. } => {
+            output.text.len()
+        }
         RunEvent::InputGiven { text, .. } => text.len(),
         RunEvent::RunStarted { .. }
+        | RunEvent::AttemptFailed { .. }
+        | RunEvent::CallVerified { .. }
         | RunEvent::ModelFailed { .. }
         | RunEvent::SummaryFailed { .. }
         | RunEvent::TimerFired { .. }

@@ -151,6 +151,7 @@ impl RunMachine {
                 RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
                 | RunEvent::LetterSetAside { .. }
+                | RunEvent::OutcomeResolved { .. }
                 | RunEvent::Interrupted {}
                 | RunEvent::Suspended { .. },
             ) => true,
@@ -168,6 +169,13 @@ impl RunMachine {
                 Phase::Calling(slots) | Phase::Settling { slots, .. },
                 RunEvent::CallEnded { call, record: CallRecord { by, .. } },
             ) => slots.running_call(*call, by.as_ref()).is_some(),
+            (
+                Phase::Calling(slots) | Phase::Settling { slots, .. },
+                RunEvent::AttemptFailed { call, by, .. },
+            ) => slots.running_call(*call, by.as_ref()).is_some(),
+            (Phase::Calling(slots) | Phase::Settling { slots, .. }, RunEvent::CallVerified { call, .. }) => {
+                slots.is_verifying(*call)
+            }
             (Phase::Calling(_), RunEvent::InputGiven { call, .. }) => {
                 self.questions().iter().any(|question| question.call == *call)
             }

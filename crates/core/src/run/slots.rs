@@ -9,6 +9,7 @@ use dauntless_contract::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::attempts::Tried;
 use crate::observation;
 use crate::toolbox::{Fingerprint, Toolbox};
 
@@ -55,7 +56,7 @@ pub(super) struct Running {
     pub(super) by: Arc<ToolSpec>,
     /// The call as a fallback has it.
     pub(super) elsewhere: Option<Elsewhere>,
-    /// Attempts of the tools before this one.
+    /// Attempts before it was last sent to a tool.
     pub(super) attempts: u32,
     /// Their waits.
     pub(super) waited: Duration,
@@ -65,6 +66,18 @@ pub(super) struct Running {
     pub(super) repeats: Option<CallKey>,
     /// How often its process ended while this tool worked on it.
     pub(super) interruptions: u32,
+    /// What this tool tried.
+    pub(super) tried: Tried,
+    pub(super) stage: Stage,
+}
+
+/// What the tool of a running call was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Stage {
+    /// The call.
+    Working,
+    /// Whether the call happened.
+    Verifying,
 }
 
 /// A call as a fallback has it.
@@ -94,6 +107,16 @@ impl Running {
             patience: None,
             repeats,
             interruptions: 0,
+            tried: Tried::default(),
+            stage: Stage::Working,
+        }
+    }
+
+    /// All attempts of the call, one under way too.
+    fn attempts_in_all(&self) -> u32 {
+        match self.stage {
+            Stage::Working => self.attempts + self.tried.under_way(),
+            Stage::Verifying => self.attempts,
         }
     }
 }
@@ -187,7 +210,9 @@ impl Slots {
         let slot = self.slots.get(usize::try_from(key.index).ok()?)?;
         match &slot.state {
             SlotState::Running(running)
-                if key.turn == self.turn && running.by.name == *by.unwrap_or(&slot.call.name) =>
+                if key.turn == self.turn
+                    && running.stage == Stage::Working
+                    && running.by.name == *by.unwrap_or(&slot.call.name) =>
             {
                 Some((slot, running))
             }
@@ -210,21 +235,21 @@ impl Slots {
         self.slots.get(usize::try_from(key.index).ok().filter(|_| key.turn == self.turn)?)
     }
 
-    /// Counts an attempt of a running call that was lost with its process.
-    pub(super) fn interrupt(&mut self, key: CallKey) {
-        if let Some(Slot { state: SlotState::Running(running), .. }) = self.slot_mut(key) {
-            running.interruptions += 1;
-            running.attempts += 1;
+    /// The call that `key` names, if it runs.
+    pub(super) fn running_mut(&mut self, key: CallKey) -> Option<&mut Running> {
+        match &mut self.slot_mut(key)?.state {
+            SlotState::Running(running) => Some(running),
+            SlotState::Parked(..) | SlotState::Answered { .. } => None,
         }
     }
 
     /// A failure as the whole call has it: an attempt that was lost may have had the effect that
-    /// the last one certainly had not.
+    /// the last one certainly had not. A verifiable call was asked about that before it went on.
     pub(super) fn with_what_was_lost(&self, key: CallKey, mut record: CallRecord) -> CallRecord {
         if let CallVerdict::Failed(failure) = &mut record.verdict
             && let Some((_, running)) = self.running_call(key, record.by.as_ref())
             && running.interruptions > 0
-            && running.by.effect != Effect::ReadOnly
+            && !matches!(running.by.effect, Effect::ReadOnly | Effect::Verifiable)
             && failure.effect == EffectState::None
         {
             failure.effect = EffectState::Unknown;
@@ -244,6 +269,7 @@ impl Slots {
             running.by = by;
             running.elsewhere = Some(elsewhere);
             running.interruptions = 0;
+            running.tried = Tried::default();
             running.attempts += record.attempts;
             running.waited += record.waited;
         }
@@ -259,6 +285,7 @@ impl Slots {
                 interruptions: if is_same { running.interruptions } else { 0 },
                 attempts: running.attempts + record.attempts,
                 waited: running.waited + record.waited,
+                tried: Tried::default(),
                 patience: Some(until),
                 ..running.clone()
             };
@@ -321,7 +348,7 @@ impl Slots {
                 SlotState::Running(running) | SlotState::Parked(running, _) => {
                     let failure = Failure::cancelled("The run ended before this call answered.")
                         .effect(EffectState::Unknown);
-                    (slot.call, observation::failure(&failure, running.attempts + 1, running.by.effect))
+                    (slot.call, observation::failure(&failure, running.attempts_in_all(), running.by.effect))
                 }
             })
             .collect();

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::held::Held;
 use super::limits::Foresight;
 use super::nudge::Unproductive;
+use super::resolved::News;
 use super::suspended::UnderWay;
 use super::withdrawn::Withdrawn;
 use super::{Phase, RunMachine, RunSpec};
@@ -67,6 +68,7 @@ struct State<'a> {
     misfits: u32,
     lost: u32,
     under_way: UnderWay,
+    news: News,
     phase: Phase,
 }
 
@@ -97,6 +99,7 @@ impl RunMachine {
             misfits,
             lost,
             under_way,
+            news,
             phase,
         } = self.clone();
         let (agent, history, is_sharp) = (declared(spec), history.messages().into(), context.is_sharp());
@@ -122,6 +125,7 @@ impl RunMachine {
             misfits,
             lost,
             under_way,
+            news,
             phase,
         };
         serde_json::to_vec(&state).unwrap_or_default()
@@ -169,6 +173,7 @@ impl State<'_> {
             misfits,
             lost,
             under_way,
+            news,
             mut phase,
         } = self;
         let history = History::from_messages(history.into_owned());
@@ -208,6 +213,7 @@ impl State<'_> {
             misfits,
             lost,
             under_way,
+            news,
             phase,
         })
     }
@@ -215,7 +221,7 @@ impl State<'_> {
 
 /// Tells two declarations of an agent apart, as far as a run can depend on them. A difference that
 /// is none costs no more than a fold from the first event.
-fn declared(spec: &RunSpec) -> Digest {
+pub(super) fn declared(spec: &RunSpec) -> Digest {
     let RunSpec { agent, toolbox, answer, model, fallbacks, redactor: _ } = spec;
     Digest::of(&[&format!("{agent:?} {:?} {answer:?} {model:?} {fallbacks:?}", toolbox.offered())])
 }
@@ -239,5 +245,28 @@ pub(super) mod by_name {
     ) -> Result<Arc<ToolSpec>, D::Error> {
         let name = Arc::<str>::deserialize(deserializer)?;
         Ok(Arc::new(ToolSpec::new(name, "", serde_json::Value::Null)))
+    }
+}
+
+/// A map whose keys are no text.
+pub(super) mod as_pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(in crate::run) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(in crate::run) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
     }
 }

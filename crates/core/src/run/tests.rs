@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use super::*;
 
 mod answers;
+mod attempts;
 mod context;
 mod continued;
 mod crashes;
 mod fallbacks;
+mod growth;
 mod limits;
 mod parking;
 mod properties;
@@ -20,8 +22,10 @@ mod questions;
 mod recovery;
 mod rejection;
 mod repetitions;
+mod resolution;
 mod snapshots;
 mod suspension;
+mod verification;
 mod withdrawal;
 
 /// A run under test, and what it wanted done, line by line.
@@ -81,6 +85,7 @@ fn tools() -> Vec<Arc<ToolSpec>> {
                 "properties": { "q": { "type": "string", "maxLength": 5 } },
             }));
         }),
+        spec("file", |spec| spec.effect = Effect::Verifiable),
         spec("transfer", |spec| {
             spec.effect = Effect::Keyed;
             spec.fallback = Some("pay".into());
@@ -201,10 +206,17 @@ impl Scene {
                 self.summary = Some(Arc::clone(history));
                 format!("summarise {turn}")
             }
-            RunEffect::Dispatch { call, asked, tool, arguments, key_of, .. } if asked == tool => {
+            RunEffect::Dispatch { call, asked, tool, arguments, key_of, attempts_made, .. }
+                if asked == tool =>
+            {
                 let again = if self.parked.remove(call) { "again " } else { "" };
                 let key = if key_of == call { String::new() } else { format!(" key of {key_of}") };
-                format!("{again}run {call} {tool} {arguments}{key}")
+                let made =
+                    if *attempts_made == 0 { String::new() } else { format!(" after {attempts_made}") };
+                format!("{again}run {call} {tool} {arguments}{key}{made}")
+            }
+            RunEffect::Verify(Verification { call, tool, arguments, .. }) => {
+                format!("verify {call} {tool} {arguments}")
             }
             RunEffect::Dispatch { call, asked, tool, arguments, .. } => {
                 self.by.insert(*call, Arc::clone(tool));

@@ -58,6 +58,12 @@ impl<'t> Document<'t> {
         Ok(document)
     }
 
+    /// A document that was parsed before. Its mistakes have no place.
+    pub(super) fn of(origin: &'t str, value: Value) -> Self {
+        let (spans, mistakes, noted) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { origin, text: "", value, spans, mistakes, noted }
+    }
+
     /// The whole document.
     pub(super) fn value(&self) -> &Value {
         &self.value
@@ -141,7 +147,7 @@ impl<'t> Document<'t> {
 
     fn note(&mut self, pointer: &str, span: Range<usize>, problem: Problem, hint: Option<String>) {
         if self.noted.insert(pointer.to_owned()) {
-            let place = Some(Place::of(self.text, span.start, span.end));
+            let place = (!self.text.is_empty()).then(|| Place::of(self.text, span.start, span.end));
             self.mistakes.push(Mistake { place, path: self.path(pointer), problem, hint });
         }
     }

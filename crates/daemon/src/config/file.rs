@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::chaos::ChaosFile;
 use super::dialect::{ApiFile, ProfileFile};
+use super::journal::{JournalFile, WorkerFile};
 use super::policy::{BreakerFile, BudgetFile, ResilienceFile, RetryFile};
 use super::unit::{HttpUrl, Length, Size, VariableName};
 
@@ -49,6 +50,12 @@ pub(super) struct ConfigFile {
     /// Where traces go.
     #[serde(default)]
     pub(super) telemetry: TelemetryFile,
+    /// Where runs are kept that outlive their process: an address like "sqlite:journal.db", or a table.
+    #[serde(default)]
+    pub(super) journal: JournalFile,
+    /// How a worker drives the runs of the journal.
+    #[serde(default)]
+    pub(super) worker: WorkerFile,
 }
 
 /// A model and how it is reached.

@@ -6,6 +6,7 @@
 //! from the file. The environment is not read either; variables are named and looked up by others.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ mod chaos;
 mod dialect;
 mod document;
 mod file;
+mod journal;
 mod parameters;
 mod policy;
 mod report;
@@ -34,6 +36,7 @@ mod unit;
 
 pub use chaos::{ChaosConfig, ChaosSwitch, ToolChaos};
 pub use file::ToolCalling;
+pub use journal::{JournalConfig, OnConfigChange, StoreAddress, StoreConfig, WorkerConfig};
 pub use report::{Mistake, Place, Problem, Report};
 
 use document::Document;
@@ -59,8 +62,37 @@ pub struct Config {
     pub redact: Vec<Regex>,
     /// Where traces go.
     pub telemetry: TelemetryConfig,
+    /// Where runs are kept that outlive their process.
+    pub journal: JournalConfig,
+    /// How a worker drives them.
+    pub worker: WorkerConfig,
     /// Whether somebody answers the questions of agents. Nobody, unless whoever runs it says so.
     pub attendance: Attendance,
+    written: Written,
+}
+
+/// The document itself, from which a run's part of it is taken.
+#[derive(Clone)]
+struct Written(Arc<Value>);
+
+/// Nothing: what it means is in the fields beside it.
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl Config {
+    /// What was written, right and complete as it is.
+    pub(crate) fn written(&self) -> &Value {
+        &self.written.0
+    }
+
+    /// The models, agents and tools of another configuration, and all else as it is here.
+    pub(crate) fn with_parts_of(self, other: Self) -> Self {
+        let Self { models, agents, tools, written, .. } = other;
+        Self { models, agents, tools, written, ..self }
+    }
 }
 
 /// A model and how it is reached.
@@ -223,7 +255,22 @@ fn parse_with(
     base_dir: &Path,
     refuses: &mut dyn FnMut(&ToolConfig) -> Vec<ToolConfigError>,
 ) -> Result<Config, Report> {
-    let mut document = Document::parse(origin, text)?;
+    settled(Document::parse(origin, text)?, base_dir, refuses)
+}
+
+/// Reads a configuration from what was once written, where every file that it names has its whole path.
+///
+/// # Errors
+/// Every mistake in it.
+pub(crate) fn of_value(origin: &str, value: Value) -> Result<Config, Report> {
+    settled(Document::of(origin, value), Path::new(""), &mut |_| Vec::new())
+}
+
+fn settled(
+    mut document: Document<'_>,
+    base_dir: &Path,
+    refuses: &mut dyn FnMut(&ToolConfig) -> Vec<ToolConfigError>,
+) -> Result<Config, Report> {
     let spoilt = shape::check(&mut document, &schema());
     let file = read(&mut document, spoilt);
     let config = resolve::resolve(&mut document, file, base_dir, refuses);

@@ -231,10 +231,10 @@ http = { url = "https://x.example", method = "FETCH" }
         dauntless.toml:12:11: tools.order.timeout: expected a length of time like "5s", found 5
           12 | timeout = 5
              |           ^
-        dauntless.toml:13:13: tools.order.deadline: expected a length of time like "5s", found "soon"; write a whole number above zero, at most 7 digits, and ms, s, m or h
+        dauntless.toml:13:13: tools.order.deadline: expected a length of time like "5s", found "soon"; write a whole number above zero, at most 7 digits, and ms, s, m, h or d
           13 |  deadline = "soon" # behind a tab
              |             ^^^^^^
-        dauntless.toml:14:18: tools.order.retry.base: expected a length of time like "5s", found "0s"; write a whole number above zero, at most 7 digits, and ms, s, m or h
+        dauntless.toml:14:18: tools.order.retry.base: expected a length of time like "5s", found "0s"; write a whole number above zero, at most 7 digits, and ms, s, m, h or d
           14 | retry = { base = "0s", attempts = 0 }
              |                  ^^^^
         dauntless.toml:14:35: tools.order.retry.attempts: expected a whole number of 1 or more, found 0
@@ -662,7 +662,7 @@ fn a_limit_or_a_price_that_is_no_amount_is_refused_with_its_value() {
         agents.support.limits.usd: expected a number above 0 and up to 1000000000, found 1e+300
         agents.support.limits.tool_calls: expected a whole number of 0 or more, found "unlimited"
         agents.support.limits.tool_calls: expected a whole number of 0 or more, and at most 4294967295, found 4294967296
-        agents.support.limits.wall_clock: expected a length of time like "5s", found "99999999h"; write a whole number above zero, at most 7 digits, and ms, s, m or h
+        agents.support.limits.wall_clock: expected a length of time like "5s", found "99999999h"; write a whole number above zero, at most 7 digits, and ms, s, m, h or d
         model.price.input_usd_per_million: expected a finite number, found nan
         model.price.input_usd_per_million: expected a finite number, found inf
         model.price.input_usd_per_million: expected a number from 0 to 1000000000, found -1
@@ -686,7 +686,7 @@ fn nothing_is_unlimited_or_negative() {
             agents.support.limits.turns: expected a whole number of 1 or more, found 0
             agents.support.limits.tokens: expected a whole number from 1 to 1000000000000000, found 0
             agents.support.limits.usd: expected a number above 0 and up to 1000000000, found 0
-            agents.support.limits.wall_clock: expected a length of time like "5s", found "0s"; write a whole number above zero, at most 7 digits, and ms, s, m or h
+            agents.support.limits.wall_clock: expected a length of time like "5s", found "0s"; write a whole number above zero, at most 7 digits, and ms, s, m, h or d
             agents.support.limits.tool_calls: expected a whole number of 0 or more, found -1
         "#]],
     );
@@ -737,7 +737,7 @@ headers = {{ Authorization = "Bearer {secret}", X-Api-Key = "plain words", X-Ok 
         dauntless.toml:15:16: agents.support.instructions: expected no secret in this file, found what looks like one; take it out; a model's key is in the variable that `api_key_env` names
           15 | instructions = "The key is ********************************************."
              |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        dauntless.toml:18:11: tools.order.timeout: expected a length of time like "5s", found what looks like a secret; write a whole number above zero, at most 7 digits, and ms, s, m or h
+        dauntless.toml:18:11: tools.order.timeout: expected a length of time like "5s", found what looks like a secret; write a whole number above zero, at most 7 digits, and ms, s, m, h or d
           18 | timeout = "********************************************"
              |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
         dauntless.toml:21:29: tools.order.http.headers.Authorization: expected no secret in this file, found what looks like one; put it into an environment variable and write `${NAME}` in its place
@@ -847,7 +847,7 @@ fn chaos_that_cannot_be_meant_is_refused() {
             chaos.hang: unknown key; known here: after_effect_ratio, enabled, kinds, latency, rate, seed, tools
             chaos.tools.ordr: expected the name of a tool in this file, found "ordr"; did you mean "order"?
             chaos.tools.shipping: expected the name of a tool in this file, found "shipping"; there is order, refund
-            chaos.tools.order.latency[0]: expected a length of time like "500ms", or "0ms", found "5"; write a whole number, at most 7 digits, and ms, s, m or h
+            chaos.tools.order.latency[0]: expected a length of time like "500ms", or "0ms", found "5"; write a whole number, at most 7 digits, and ms, s, m, h or d
             chaos.tools.refund.latency: expected two lengths of time like ["0ms", "500ms"], found a list
         "#]],
     );
@@ -1023,6 +1023,7 @@ fn every_key_of_the_schema_is_in_the_example() {
     dir.write("translator.md", "Keep the tone.");
     dir.write("translation.schema.json", r#"{ "type": "object" }"#);
     dir.write("disk.schema.json", r#"{ "type": "object" }"#);
+    dir.write("ca.pem", "");
     parse(&all, "dauntless.example.toml", &dir.0).unwrap_or_else(|report| panic!("{report}"));
     let written = toml::from_str::<Value>(&all).expect("it was read before");
     let schema = schema();
@@ -1080,4 +1081,109 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+fn journal(lines: &str) -> Result<Config, Report> {
+    read(&format!("{lines}\n{SMALLEST}"))
+}
+
+#[test]
+fn without_a_word_the_journal_is_the_users_own() {
+    let config = smallest_with("").unwrap();
+    let expected = JournalConfig {
+        store: StoreConfig::PerUser,
+        root_certificates: None,
+        keep: Duration::from_secs(30 * 24 * 3600),
+        on_config_change: OnConfigChange::Pin,
+    };
+    assert_eq!(config.journal, expected);
+    assert_eq!((config.worker.capacity, config.worker.name), (256, None));
+}
+
+#[test]
+fn one_line_says_where_the_journal_is() {
+    let store = |lines| journal(lines).unwrap().journal.store;
+    let file = |path: &str| StoreConfig::At(StoreAddress::Sqlite(path.into()));
+    assert_eq!(store("journal = \"sqlite:runs/j.db\""), file("/nonexistent/runs/j.db"));
+    assert_eq!(store("journal = \"sqlite:/var/j.db\""), file("/var/j.db"));
+    assert_eq!(store("journal = \"sqlite:///var/j.db\""), file("/var/j.db"));
+    let server = StoreAddress::Postgres("postgres://ann@db/runs?sslmode=require".to_owned());
+    assert_eq!(
+        store("journal = \"postgres://ann@db/runs?sslmode=require\""),
+        StoreConfig::At(server.clone())
+    );
+    assert_eq!(server.to_string(), "postgres://db/runs");
+}
+
+#[test]
+fn a_variable_goes_before_the_address_beside_it() {
+    let more =
+        "[journal]\nurl = \"sqlite:j.db\"\nurl_env = \"JOURNAL\"\nkeep = \"90d\"\non_config_change = \"ask\"";
+    let JournalConfig { store, keep, on_config_change, .. } = smallest_with(more).unwrap().journal;
+    let otherwise = Some(StoreAddress::Sqlite("/nonexistent/j.db".into()));
+    assert_eq!(store, StoreConfig::Variable { name: "JOURNAL".to_owned(), otherwise });
+    assert_eq!((keep.as_secs(), on_config_change), (90 * 86_400, OnConfigChange::Ask));
+}
+
+#[test]
+fn what_is_wrong_with_a_journal_is_said_at_its_place() {
+    let text = |lines: &str| journal(lines).expect_err("it is wrong").to_string();
+    let all: String = [
+        "journal = \"mysql://db/runs\"",
+        "journal = 5",
+        "journal = \"sqlite::memory:\"",
+        "journal = \"postgres://ann:hunter22@db/runs\"",
+        "journal = \"postgres://db/runs?user=ann&password=hunter22\"",
+        "journal = { url = \"redis://db\", kept = \"1d\" }",
+        "journal = { url = \"sqlite:j.db\", root_certificates = \"ca.pem\" }",
+        "journal = { url_env = \"postgres://db\" }",
+        "journal.on_config_change = \"pine\"",
+        "worker = { ttl = \"10ms\", capacity = 0, name = \" \" }",
+    ]
+    .map(|lines| text(lines) + "\n")
+    .concat();
+    assert!(!all.contains("hunter22"));
+    expect![[r#"
+        dauntless.toml:1:11: journal: expected an address like "sqlite:journal.db" or "postgres://host/database", found "mysql://db/runs"; there are two kinds: sqlite:PATH and postgres://HOST/DATABASE
+          1 | journal = "mysql://db/runs"
+            |           ^^^^^^^^^^^^^^^^^
+        dauntless.toml:1:11: journal: expected an address like "sqlite:journal.db" or "postgres://host/database", found 5
+          1 | journal = 5
+            |           ^
+        dauntless.toml:1:11: journal: a journal in memory survives nothing: name a file
+          1 | journal = "sqlite::memory:"
+            |           ^^^^^^^^^^^^^^^^^
+        dauntless.toml:1:11: journal: expected no secret in this file, found what looks like one; write the whole address into an environment variable and name that with `journal.url_env`
+          1 | journal = "postgres****************db/runs"
+            |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        dauntless.toml:1:11: journal: expected an address without a password, found one with it; write the whole address into an environment variable and name that with `journal.url_env`
+          1 | journal = "postgres://db/runs?user=ann&password=*********
+            |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        dauntless.toml:1:19: journal.url: expected an address like "sqlite:journal.db" or "postgres://host/database", found "redis://db"; there are two kinds: sqlite:PATH and postgres://HOST/DATABASE
+          1 | journal = { url = "redis://db", kept = "1d" }
+            |                   ^^^^^^^^^^^^
+        dauntless.toml:1:33: journal.kept: unknown key; known here: keep, on_config_change, root_certificates, url, url_env
+          1 | journal = { url = "redis://db", kept = "1d" }
+            |                                 ^^^^
+        dauntless.toml: 2 mistakes
+        dauntless.toml:1:54: journal.root_certificates: it has no effect on a file of this machine: leave it out
+          1 | rnal = { url = "sqlite:j.db", root_certificates = "ca.pem" }
+            |                                                   ^^^^^^^^
+        dauntless.toml:1:23: journal.url_env: expected the name of an environment variable like "OPENAI_API_KEY", found "postgres://db"; capitals, digits and `_`; the key itself belongs in that variable, not in this file
+          1 | journal = { url_env = "postgres://db" }
+            |                       ^^^^^^^^^^^^^^^
+        dauntless.toml:1:28: journal.on_config_change: expected "pin", "adopt" or "ask", found "pine"; did you mean "pin"?
+          1 | journal.on_config_change = "pine"
+            |                            ^^^^^^
+        dauntless.toml:1:18: worker.ttl: expected at least "1s", found "10ms"
+          1 | worker = { ttl = "10ms", capacity = 0, name = " " }
+            |                  ^^^^^^
+        dauntless.toml:1:37: worker.capacity: expected a whole number of 1 or more, found 0
+          1 | worker = { ttl = "10ms", capacity = 0, name = " " }
+            |                                     ^
+        dauntless.toml:1:47: worker.name: expected a name that is not blank, found " "
+          1 | worker = { ttl = "10ms", capacity = 0, name = " " }
+            |                                               ^^^
+        dauntless.toml: 3 mistakes
+    "#]].assert_eq(&all);
 }

@@ -9,7 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The units of a length of time, longest first, in milliseconds.
-const LENGTHS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+const LENGTHS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 /// The units of a size, longest first, in bytes.
 const SIZES: [(&str, usize); 2] = [("MiB", 1 << 20), ("KiB", 1 << 10)];
 
@@ -67,9 +68,9 @@ impl JsonSchema for Length {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "title": "a length of time like \"5s\"",
-            "patternErrorMessage": "write a whole number above zero, at most 7 digits, and ms, s, m or h",
+            "patternErrorMessage": "write a whole number above zero, at most 7 digits, and ms, s, m, h or d",
             "type": "string",
-            "pattern": "^0*[1-9][0-9]{0,6}(ms|s|m|h)$",
+            "pattern": "^0*[1-9][0-9]{0,6}(ms|s|m|h|d)$",
         })
     }
 }
@@ -109,9 +110,9 @@ impl JsonSchema for Wait {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "title": "a length of time like \"500ms\", or \"0ms\"",
-            "patternErrorMessage": "write a whole number, at most 7 digits, and ms, s, m or h",
+            "patternErrorMessage": "write a whole number, at most 7 digits, and ms, s, m, h or d",
             "type": "string",
-            "pattern": "^0*[0-9]{1,7}(ms|s|m|h)$",
+            "pattern": "^0*[0-9]{1,7}(ms|s|m|h|d)$",
         })
     }
 }

@@ -15,6 +15,7 @@ use serde_json::Value;
 mod broken;
 mod direct;
 mod model;
+mod spec;
 
 pub use broken::{Broken, Cause, ModelError, NoAgent, NoTool};
 pub use dauntless_runtime::{
@@ -24,6 +25,8 @@ pub use direct::DirectModel;
 
 use crate::chaos::ChaosTools;
 use crate::config::{Config, ToolAction, ToolConfig};
+pub use spec::{redactor, spec};
+
 use model::Models;
 pub(crate) use model::client;
 

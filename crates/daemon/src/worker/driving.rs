@@ -38,9 +38,9 @@ impl Driving {
     }
 
     /// Drives one run until this worker has no more to do for it.
-    pub(super) async fn drive(self: Arc<Self>, claim: Claim, crews: Arc<Crews>) {
+    pub(super) async fn drive(self: Arc<Self>, mut claim: Claim, crews: Arc<Crews>) {
         let run = claim.fence.run;
-        let next = self.driven(&claim, &crews).await;
+        let next = self.driven(&mut claim, &crews).await;
         self.runs().remove(&run);
         let (release, event) = match next {
             Next::Over => return,
@@ -55,7 +55,7 @@ impl Driving {
         }
     }
 
-    async fn driven(&self, claim: &Claim, crews: &Crews) -> Next {
+    async fn driven(&self, claim: &mut Claim, crews: &Crews) -> Next {
         let run = claim.fence.run;
         let crew = match crews.of(&*self.journal, claim).await {
             Ok(crew) => crew,
@@ -86,6 +86,7 @@ impl Driving {
                 Parting::Crashed => {
                     crashes.retain(|at: &Instant| at.elapsed() < CRASHES_WITHIN);
                     crashes.push(Instant::now());
+                    claim.attempts += 1;
                     if crashes.len() > CRASHES_MAX {
                         let times = crashes.len();
                         return Next::Pause(

@@ -561,3 +561,51 @@ async fn even_a_panic_before_the_first_await_belongs_to_the_attempt() {
     let joined = tokio::spawn(async move { call(&tool, r#"{"numbers":[]}"#).await }).await;
     assert!(joined.unwrap_err().is_panic());
 }
+
+#[derive(Deserialize, JsonSchema)]
+struct Mail {
+    to: String,
+}
+
+async fn was_sent(ctx: ToolCtx, mail: Mail) -> Result<Verified, Failure> {
+    Ok(Verified::happened(format!("sent to {} with {}", mail.to, ctx.idempotency_key)))
+}
+
+/// Send a mail.
+#[tool(verify = was_sent)]
+async fn send(to: String) -> String {
+    to
+}
+
+struct Post;
+
+#[tool]
+impl Post {
+    /// Send a letter.
+    #[tool(verify = Self::was_posted)]
+    async fn letter(&self, to: String) -> String {
+        to
+    }
+
+    async fn was_posted(_: ToolCtx, arguments: Json) -> Result<Verified, Failure> {
+        Ok(Verified::happened(arguments.as_str()))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_tells_whether_its_call_happened() {
+    let arguments = || Json::parse(r#"{"to":"ann"}"#).unwrap();
+    let sent = Verified::happened("sent to ann with key-1");
+    assert_eq!(Tool::verify(&send, ctx(), arguments()).await.unwrap(), sent);
+    let tool = tool_fn("send", "Send.", |mail: Mail| async move { Ok(mail.to) }).verify(was_sent);
+    assert_eq!(Tool::verify(&tool, ctx(), arguments()).await.unwrap(), sent);
+    let letter = Arc::new(Post).tools().remove(0);
+    assert_eq!(letter.verify(ctx(), arguments()).await.unwrap(), Verified::happened(r#"{"to":"ann"}"#));
+    for spec in [Tool::spec(&send), Tool::spec(&tool), letter.spec()] {
+        assert_eq!(spec.effect, Effect::Verifiable);
+    }
+    let unfit = Tool::verify(&tool, ctx(), Json::empty_object()).await.unwrap_err();
+    assert_eq!(unfit.code, FailureCode::InvalidArguments);
+    let silent = tool_fn("send", "Send.", |mail: Mail| async move { Ok(mail.to) });
+    assert_eq!(Tool::verify(&silent, ctx(), arguments()).await.unwrap(), Verified::CannotTell);
+}

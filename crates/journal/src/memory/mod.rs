@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
+    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
     LateResult, Letter, ListQuery, NewRun, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, Seq,
     SharedJournal, Snapshot, WorkerInfo,
 };
@@ -187,6 +187,10 @@ impl SharedJournal for Memory {
 
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {
         now(Ok(self.inner().counts(&filter)))
+    }
+
+    fn alarms(&self, _: Duration) -> BoxFuture<'_, Result<Vec<Alarm>, JournalError>> {
+        now(Ok(Vec::new()))
     }
 
     fn drop_ended(&self, kept: Duration, runs_max: usize) -> BoxFuture<'_, Result<usize, JournalError>> {

@@ -109,9 +109,11 @@ impl LinkError {
         }
     }
 
-    /// Whether the server undid it for the sake of another one.
-    pub(super) fn is_deadlock(&self) -> bool {
-        matches!(self, Self::Said(error) if error.code().is_some_and(|code| matches!(code.code(), "40P01" | "40001")))
+    /// Whether the server undid it for the sake of another one: of a deadlock, or where one dropped
+    /// what the other began to refer to.
+    pub(super) fn is_collision(&self) -> bool {
+        let undone = |code: &str| matches!(code, "40P01" | "40001" | "23503");
+        matches!(self, Self::Said(error) if error.code().is_some_and(|code| undone(code.code())))
     }
 }
 
@@ -196,7 +198,7 @@ impl Link {
         loop {
             match self.query_once(statement, values).await {
                 Ok(rows) => return Ok(Answer { rows, repeated }),
-                Err(error) if error.is_deadlock() && Instant::now() < give_up_at => {}
+                Err(error) if error.is_collision() && Instant::now() < give_up_at => {}
                 Err(error) if error.is_ambiguous() && Instant::now() < give_up_at => {
                     tokio::time::sleep(REPEAT_PAUSE).await;
                 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
+    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
     LateResult, Letter, ListQuery, NewRun, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, Seq,
     SharedJournal, Snapshot, WorkerInfo,
 };
@@ -223,10 +223,7 @@ impl SharedJournal for Postgres {
         fence: &'a Fence,
         snapshot: Snapshot,
     ) -> BoxFuture<'a, Result<(), AppendError>> {
-        Box::pin(async move {
-            bounded("a snapshot", snapshot.body.len(), BLOB_BYTES_MAX, "bytes")?;
-            runs::put_snapshot(&self.work, fence, &snapshot).await
-        })
+        Box::pin(async move { runs::put_snapshot(&self.work, fence, &snapshot).await })
     }
 
     fn snapshot(
@@ -287,6 +284,10 @@ impl SharedJournal for Postgres {
 
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {
         Box::pin(async move { workers::counts(&self.work, &filter).await })
+    }
+
+    fn alarms(&self, patience: Duration) -> BoxFuture<'_, Result<Vec<Alarm>, JournalError>> {
+        Box::pin(workers::alarms(&self.work, patience))
     }
 
     fn drop_ended(&self, kept: Duration, runs_max: usize) -> BoxFuture<'_, Result<usize, JournalError>> {

@@ -9,11 +9,8 @@ use tokio_postgres::Row;
 use super::link::{Link, LinkError};
 use super::runs::is_there;
 use super::value::{int, micros, uint, uuid};
-use crate::Trouble;
-use crate::stored::{decode_record, hash_of};
-
-/// Runs that one statement drops.
-const SLICE_RUNS_MAX: usize = 500;
+use crate::stored::{decode_record, decode_snapshot, hash_of};
+use crate::{SLICE_EVENTS, SLICE_RUNS_MAX, Trouble};
 
 fn bad(error: tokio_postgres::Error) -> JournalError {
     Trouble::from(LinkError::Said(error)).into()
@@ -43,8 +40,9 @@ pub(super) async fn snapshot(
     let version = i32::try_from(fold_version).unwrap_or(i32::MAX);
     let rows = rows_of(link, run, link.query(SNAPSHOT, &[&uuid(run), &version]).await).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let body: &[u8] = row.try_get(1).map_err(bad)?;
-    Ok(Some(Snapshot { seq: uint(row.try_get(0).map_err(bad)?), fold_version, body: body.into() }))
+    let seq = uint(row.try_get(0).map_err(bad)?);
+    let body = decode_snapshot(row.try_get(1).map_err(bad)?);
+    Ok(body.map(|body| Snapshot { seq, fold_version, body }))
 }
 
 const SEND: &str = "
@@ -120,11 +118,15 @@ pub(super) async fn blob(link: &Link, hash: BlobHash) -> Result<Option<Arc<[u8]>
 }
 
 /// A blob that a run begins to use at this moment keeps the statement from its end by its
-/// reference; the slice is then dropped at the next call.
+/// reference; it is then repeated, and finds the reference.
 const DROP_ENDED: &str = "
     WITH gone AS (
-        SELECT id FROM run WHERE ended_at <= clock_timestamp() - $1 * interval '1 microsecond'
-        ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+        SELECT id FROM (
+            SELECT id, sum(head) OVER (ORDER BY ended_at, id) - head AS before FROM (
+                SELECT id, head, ended_at FROM run
+                WHERE ended_at <= clock_timestamp() - $1 * interval '1 microsecond'
+                ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED) ended) slice
+        WHERE before < $3::bigint),
     e AS (DELETE FROM event USING gone WHERE event.run = gone.id),
     s AS (DELETE FROM snapshot USING gone WHERE snapshot.run = gone.id),
     l AS (DELETE FROM letter USING gone WHERE letter.run = gone.id),
@@ -140,7 +142,8 @@ pub(super) async fn drop_ended(link: &Link, kept: Duration, runs_max: usize) -> 
     #[expect(clippy::cast_precision_loss, reason = "an interval is a multiple of a double")]
     let kept_us = micros(kept) as f64;
     let slice = int(runs_max.min(SLICE_RUNS_MAX) as u64);
-    let rows = link.query(DROP_ENDED, &[&kept_us, &slice]).await.map_err(Trouble::from)?;
+    let rows =
+        link.query(DROP_ENDED, &[&kept_us, &slice, &int(SLICE_EVENTS)]).await.map_err(Trouble::from)?;
     let dropped = rows.first().and_then(|row| row.try_get(0).ok()).map_or(0, uint);
     Ok(usize::try_from(dropped).unwrap_or(usize::MAX))
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::link::{Link, LinkError};
 use super::value::{int, micros, run_of, uint, uuid};
 use crate::Trouble;
-use crate::stored::{PAGE_BYTES_MAX, StoredEvent, decode, hash_of};
+use crate::stored::{PAGE_BYTES_MAX, StoredEvent, decode, encode_snapshot, hash_of};
 
 const CREATE: &str = "
     WITH me AS (SELECT incarnation, name FROM worker WHERE incarnation = $10),
@@ -23,11 +23,13 @@ const CREATE: &str = "
         FROM (SELECT 1) one LEFT JOIN me ON true
         ON CONFLICT DO NOTHING RETURNING id, owner),
     e AS (
-        INSERT INTO event (run, seq, epoch, kind, v, at, written_at, append_id, body)
-        SELECT id, 1, $7, $11, $12, $6, clock_timestamp(), gen_random_uuid(), $13 FROM r),
-    b AS (
-        INSERT INTO blob (hash, body) SELECT $5, $9 FROM r WHERE $5::bytea IS NOT NULL ON CONFLICT DO NOTHING),
-    u AS (INSERT INTO blob_of_run (run, hash) SELECT id, $5 FROM r WHERE $5::bytea IS NOT NULL)
+        INSERT INTO event (run, seq, epoch, kind, v, at, written_at, append_id, body, body_hash)
+        SELECT id, 1, $7, $11, $12, $6, clock_timestamp(), gen_random_uuid(), $13, $16 FROM r),
+    t AS (
+        SELECT id, hash, body FROM r, unnest(ARRAY[$5, $16]::bytea[], ARRAY[$9, $17]::bytea[]) AS t (hash, body)
+        WHERE hash IS NOT NULL ORDER BY hash),
+    b AS (INSERT INTO blob (hash, body) SELECT hash, body FROM t ON CONFLICT DO NOTHING),
+    u AS (INSERT INTO blob_of_run (run, hash) SELECT id, hash FROM t ON CONFLICT DO NOTHING)
     SELECT id, CASE WHEN owner IS NULL THEN pg_notify('dauntless_run', '') END::text FROM r";
 
 const KNOWN: &str = "SELECT id, epoch, token FROM run WHERE id = $1 OR client_key = $2";
@@ -58,9 +60,11 @@ pub(super) async fn create(
                 &worker,
                 &first.kind,
                 &i16::try_from(first.version).unwrap_or(i16::MAX),
-                &first.body,
+                &first.inline(),
                 &&**agent,
                 &root.map(uuid),
+                &first.blob().map(|(hash, _)| &hash.0[..]),
+                &first.blob().map(|(_, body)| body),
             ],
         )
         .await
@@ -87,7 +91,10 @@ pub(super) async fn create(
 const READ: &str = "
     SELECT seq, at, kind, v, body FROM (
         SELECT seq, at, kind, v, body, sum(length(body)) OVER (ORDER BY seq) - length(body) AS before
-        FROM event WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3) page
+        FROM (
+            SELECT seq, at, kind, v,
+                   coalesce((SELECT blob.body FROM blob WHERE blob.hash = event.body_hash), event.body) AS body
+            FROM event WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3) events) page
     WHERE before < $4 ORDER BY seq";
 
 const IS_THERE: &str = "SELECT 1 FROM run WHERE id = $1";
@@ -186,6 +193,7 @@ const PUT_SNAPSHOT: &str = "
 
 /// Keeps this snapshot and the newest of the others.
 pub(super) async fn put_snapshot(link: &Link, fence: &Fence, snapshot: &Snapshot) -> Result<(), AppendError> {
+    let body = encode_snapshot(&snapshot.body)?;
     let kept = link
         .query(
             PUT_SNAPSHOT,
@@ -195,7 +203,7 @@ pub(super) async fn put_snapshot(link: &Link, fence: &Fence, snapshot: &Snapshot
                 &Uuid::from_u128(fence.token),
                 &int(snapshot.seq),
                 &i32::try_from(snapshot.fold_version).unwrap_or(i32::MAX),
-                &&*snapshot.body,
+                &body,
             ],
         )
         .await

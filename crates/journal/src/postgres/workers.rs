@@ -1,10 +1,11 @@
 //! What workers do to the runs they share: one statement each. Time is the server's throughout.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dauntless_contract::{
-    BlobHash, Claim, ClaimFilter, Fence, JournalError, ListQuery, RunCounts, RunId, RunMeta, Timestamp,
-    WorkerInfo,
+    Alarm, BlobHash, Claim, ClaimFilter, Fence, JournalError, ListQuery, RunCounts, RunId, RunMeta,
+    Timestamp, WorkerInfo,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -90,7 +91,7 @@ pub(super) async fn claim(
     let claims_max = i32::try_from(CLAIMS_MAX).unwrap_or(i32::MAX);
     link.query(SWEEP, &[]).await.map_err(Trouble::from)?;
     // Refused where a run was made for a dead worker at this moment; the next sweep gives it back.
-    let _ = link.query(BURY, &[]).await;
+    let _ = link.query_once(BURY, &[]).await;
     link.query(QUARANTINE, &[&quarantine_reason(CLAIMS_MAX), &claims_max]).await.map_err(Trouble::from)?;
     let claim_id = Uuid::new_v4();
     let (versions, want_max, only) = (versions(filter), int(want as u64), filter.only.map(uuid));
@@ -253,4 +254,25 @@ pub(super) async fn counts(link: &Link, filter: &ClaimFilter) -> Result<RunCount
         ended: count(5),
         unclaimable: count(6),
     })
+}
+
+/// What keeps the versions of rows that nobody else can see any more.
+const HELD_OPEN: &str = "
+    SELECT coalesce(nullif(application_name, ''), usename, 'somebody') || ' (process ' || pid || ')',
+           (extract(epoch FROM clock_timestamp() - xact_start) * 1000000)::bigint
+    FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+        AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+        AND xact_start < clock_timestamp() - $1 * interval '1 microsecond'
+    ORDER BY xact_start";
+
+pub(super) async fn alarms(link: &Link, patience: Duration) -> Result<Vec<Alarm>, JournalError> {
+    #[expect(clippy::cast_precision_loss, reason = "an interval is a multiple of a double")]
+    let patience_us = micros(patience) as f64;
+    let rows = link.query(HELD_OPEN, &[&patience_us]).await.map_err(Trouble::from)?;
+    let held = |row: &Row| {
+        Ok(Alarm::HeldOpen { by: row.try_get::<_, &str>(0)?.into(), since: length(row.try_get(1)?) })
+    };
+    let alarms: Result<_, _> = rows.iter().map(held).collect();
+    alarms.map_err(|error| Trouble::from(LinkError::Said(error)).into())
 }

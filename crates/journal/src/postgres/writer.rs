@@ -27,7 +27,11 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 /// How long the writer tries to find out what became of a batch.
 const RESOLVE_MAX: Duration = Duration::from_secs(60);
 
-const APPEND: &str = "
+/// Appends; of a batch with bodies that are blobs, with the parts that are given.
+macro_rules! append_with {
+    ($column:literal, $array:literal, $parts:literal) => {
+        concat!(
+            "
     WITH i AS (
         SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[],
                              $7::bigint[], $8::uuid[])
@@ -38,15 +42,32 @@ const APPEND: &str = "
                  AND run.last_at <= i.first_at
         RETURNING run.id, i.head, i.epoch, i.append_id),
     e AS (
-        INSERT INTO event (run, seq, epoch, kind, v, at, written_at, append_id, body)
-        SELECT g.id, g.head + e.place, g.epoch, e.kind, e.v, e.at, clock_timestamp(), g.append_id, e.body
-        FROM g JOIN unnest($9::uuid[], $10::bigint[], $11::text[], $12::smallint[], $13::bigint[], $14::bytea[])
-            AS e (run, place, kind, v, at, body) ON e.run = g.id),
+        INSERT INTO event (run, seq, epoch, kind, v, at, written_at, append_id, body", $column, ")
+        SELECT g.id, g.head + e.place, g.epoch, e.kind, e.v, e.at, clock_timestamp(), g.append_id, e.body", $column, "
+        FROM g JOIN unnest($9::uuid[], $10::bigint[], $11::text[], $12::smallint[], $13::bigint[], $14::bytea[]",
+                           $array, ")
+            AS e (run, place, kind, v, at, body", $column, ") ON e.run = g.id),
     l AS (
         UPDATE letter SET taken_at_seq = g.head + 1
         FROM g JOIN unnest($15::uuid[], $16::text[]) AS t (run, id) ON t.run = g.id
-        WHERE letter.run = t.run AND letter.id = t.id)
-    SELECT id FROM g";
+        WHERE letter.run = t.run AND letter.id = t.id)", $parts, "
+    SELECT id FROM g"
+        )
+    };
+}
+
+const APPEND: &str = append_with!("", "", "");
+
+const APPEND_LARGE: &str = append_with!(
+    ", body_hash",
+    ", $17::bytea[]",
+    ",
+    t AS (
+        SELECT t.* FROM g JOIN unnest($18::uuid[], $19::bytea[], $20::bytea[]) AS t (run, hash, body) ON t.run = g.id
+        ORDER BY t.hash),
+    b AS (INSERT INTO blob (hash, body) SELECT hash, body FROM t ON CONFLICT DO NOTHING),
+    u AS (INSERT INTO blob_of_run (run, hash) SELECT run, hash FROM t ON CONFLICT DO NOTHING)"
+);
 
 const MADE: &str = "
     SELECT event.run FROM unnest($1::uuid[], $2::bigint[], $3::uuid[]) AS t (run, seq, append_id)
@@ -131,7 +152,7 @@ async fn write(link: &Link, mut batch: BTreeMap<Uuid, Append>) {
         tries += 1;
         match end {
             Ok(()) => return,
-            Err(error) if error.is_deadlock() && Instant::now() < give_up_at => {}
+            Err(error) if error.is_collision() && Instant::now() < give_up_at => {}
             Err(error) if error.is_ambiguous() && Instant::now() < give_up_at => {
                 tokio::time::sleep(REPEAT_PAUSE).await;
             }
@@ -232,6 +253,11 @@ struct Columns<'a> {
     bodies: Vec<&'a [u8]>,
     letter_runs: Vec<Uuid>,
     letter_ids: Vec<&'a str>,
+    /// Of each event, where its body is a blob.
+    hashes: Vec<Option<&'a [u8]>>,
+    blob_runs: Vec<Uuid>,
+    blob_hashes: Vec<&'a [u8]>,
+    blob_bodies: Vec<&'a [u8]>,
 }
 
 async fn send(link: &Link, batch: &BTreeMap<Uuid, Append>) -> Result<Vec<Row>, LinkError> {
@@ -241,7 +267,8 @@ async fn send(link: &Link, batch: &BTreeMap<Uuid, Append>) -> Result<Vec<Row>, L
     }
     let Columns { runs, heads, epochs, tokens, counts, first_ats, last_ats, append_ids, .. } = &columns;
     let Columns { event_runs, places, kinds, versions, ats, bodies, letter_runs, letter_ids, .. } = &columns;
-    let values: [&(dyn ToSql + Sync); 16] = [
+    let Columns { hashes, blob_runs, blob_hashes, blob_bodies, .. } = &columns;
+    let values: [&(dyn ToSql + Sync); 20] = [
         runs,
         heads,
         epochs,
@@ -258,8 +285,15 @@ async fn send(link: &Link, batch: &BTreeMap<Uuid, Append>) -> Result<Vec<Row>, L
         bodies,
         letter_runs,
         letter_ids,
+        hashes,
+        blob_runs,
+        blob_hashes,
+        blob_bodies,
     ];
-    link.query_once(APPEND, &values).await
+    match values.split_last_chunk::<4>() {
+        Some((values, _)) if blob_runs.is_empty() => link.query_once(APPEND, values).await,
+        _ => link.query_once(APPEND_LARGE, &values).await,
+    }
 }
 
 impl<'a> Columns<'a> {
@@ -278,7 +312,13 @@ impl<'a> Columns<'a> {
             self.kinds.push(event.kind);
             self.versions.push(i16::try_from(event.version).unwrap_or(i16::MAX));
             self.ats.push(int(event.at.as_micros()));
-            self.bodies.push(&event.body);
+            self.bodies.push(event.inline());
+            self.hashes.push(event.hash.as_ref().map(|hash| &hash.0[..]));
+            if let Some((hash, body)) = event.blob() {
+                self.blob_runs.push(run);
+                self.blob_hashes.push(&hash.0);
+                self.blob_bodies.push(body);
+            }
         }
         for letter in &append.letters {
             self.letter_runs.push(run);

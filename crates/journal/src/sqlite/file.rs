@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use dauntless_contract::Alarm;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 /// The numbered steps of the schema, oldest first. A released one never changes.
@@ -12,6 +13,9 @@ const MIGRATIONS: [&str; 2] =
 
 /// From this version on, a checkpoint beside a reset of the WAL corrupts nothing.
 const VERSION_MIN: i32 = 3_051_003;
+
+/// What is left of the write-ahead log, however large it was, once nobody reads in it any more.
+const LOG_BYTES_MAX: u32 = 64 << 20;
 
 /// Types of filesystems whose files are on another machine, or may be: their locks and their
 /// shared memory do not hold between machines.
@@ -125,10 +129,10 @@ fn set_up(database: &Path) -> Result<Connection, OpenError> {
              PRAGMA journal_mode = WAL;
              PRAGMA synchronous = FULL;
              PRAGMA wal_autocheckpoint = 4000;
-             PRAGMA journal_size_limit = 67108864;
              PRAGMA mmap_size = 0;",
         )
         .map_err(engine)?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX).map_err(engine)?;
     check_settings(&connection).map_err(|error| error.with_path(database))?;
     migrate(&mut connection, database)?;
     connection.set_prepared_statement_cache_capacity(64);
@@ -158,6 +162,12 @@ pub(super) fn open_reader(database: &Path) -> Result<Connection, OpenError> {
     let connection = Connection::open_with_flags(database, flags).map_err(engine)?;
     connection.execute_batch("PRAGMA busy_timeout = 30000; PRAGMA mmap_size = 0;").map_err(engine)?;
     Ok(connection)
+}
+
+/// A log beyond its bound: a reader keeps it from being written back and begun anew.
+pub(super) fn alarm(database: &Path) -> Option<Alarm> {
+    let bytes = std::fs::metadata(beside(database, "-wal")).ok()?.len();
+    (bytes > LOG_BYTES_MAX.into()).then_some(Alarm::LogTooLarge { bytes })
 }
 
 pub(super) fn check_engine(number: i32, name: &str) -> Result<(), OpenError> {

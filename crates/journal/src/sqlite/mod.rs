@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
+    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
     LateResult, Letter, ListQuery, NewRun, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, Seq,
     SharedJournal, Snapshot, WorkerInfo,
 };
@@ -31,6 +31,7 @@ use runs::Owner;
 use crate::Trouble;
 use crate::stored::{
     BLOB_BYTES_MAX, NOTE_BYTES_MAX, StoredEvent, bounded, encode_batch, encode_new, encode_record,
+    encode_snapshot,
 };
 
 /// Threads that read, so that one long page does not hold up the next.
@@ -202,9 +203,9 @@ impl SharedJournal for Sqlite {
         snapshot: Snapshot,
     ) -> BoxFuture<'a, Result<(), AppendError>> {
         Box::pin(async move {
-            bounded("a snapshot", snapshot.body.len(), BLOB_BYTES_MAX, "bytes")?;
-            let fence = *fence;
-            self.write(snapshot.body.len(), move |db| runs::put_snapshot(db, &fence, &snapshot)).await
+            let (fence, body) = (*fence, encode_snapshot(&snapshot.body)?);
+            let Snapshot { seq, fold_version, .. } = snapshot;
+            self.write(body.len(), move |db| runs::put_snapshot(db, &fence, seq, fold_version, &body)).await
         })
     }
 
@@ -271,6 +272,11 @@ impl SharedJournal for Sqlite {
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {
         let database = Arc::clone(&self.database);
         Box::pin(self.look(move |db| workers::counts(db, &database, &filter).map(Ok)))
+    }
+
+    fn alarms(&self, _: Duration) -> BoxFuture<'_, Result<Vec<Alarm>, JournalError>> {
+        let database = Arc::clone(&self.database);
+        Box::pin(self.look(move |_| Ok(Ok(file::alarm(&database).into_iter().collect()))))
     }
 
     fn drop_ended(&self, kept: Duration, runs_max: usize) -> BoxFuture<'_, Result<usize, JournalError>> {

@@ -8,10 +8,9 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::runs::{keep_blob, number};
 use super::value::{int, now, uint};
-use crate::stored::{decode_record, hash_of};
+use crate::stored::{decode_record, decode_snapshot, hash_of};
+use crate::{SLICE_EVENTS, SLICE_RUNS_MAX};
 
-/// Runs that one transaction drops.
-const SLICE_RUNS_MAX: usize = 500;
 /// Free pages that one transaction gives back to the filesystem.
 const SLICE_PAGES_MAX: u32 = 4096;
 
@@ -24,10 +23,12 @@ pub(super) fn snapshot(db: &Connection, run: RunId, fold_version: u32) -> Answer
             "SELECT seq, body FROM snapshot WHERE run = ?1 AND fold_version = ?2 ORDER BY seq DESC LIMIT 1",
         )?
         .query_row(params![n, fold_version], |row| {
-            Ok(Snapshot { seq: uint(row.get(0)?), fold_version, body: row.get::<_, Vec<u8>>(1)?.into() })
+            let body = decode_snapshot(row.get_ref(1)?.as_blob()?);
+            let seq = uint(row.get(0)?);
+            Ok(body.map(|body| Snapshot { seq, fold_version, body }))
         })
         .optional()?;
-    Ok(Ok(found))
+    Ok(Ok(found.flatten()))
 }
 
 pub(super) fn send(db: &Connection, run: RunId, letter: &Letter) -> Answer<bool> {
@@ -91,11 +92,15 @@ pub(super) fn blob(db: &Connection, hash: BlobHash) -> Result<Option<Arc<[u8]>>>
 pub(super) fn drop_ended(db: &Connection, kept: Duration, runs_max: usize) -> Result<usize> {
     let before = now().saturating_sub(i64::try_from(kept.as_micros()).unwrap_or(i64::MAX));
     let mut select = db.prepare_cached(
-        "SELECT n FROM run WHERE state = 4 AND written_at <= ?1 ORDER BY written_at LIMIT ?2",
+        "SELECT n FROM (
+             SELECT n, sum(head) OVER (ORDER BY written_at, n) - head AS before FROM (
+                 SELECT n, head, written_at FROM run WHERE state = 4 AND written_at <= ?1
+                 ORDER BY written_at LIMIT ?2)) WHERE before < ?3",
     )?;
     let slice = int(runs_max.min(SLICE_RUNS_MAX) as u64);
-    let runs: Vec<i64> =
-        select.query_map(params![before, slice], |row| row.get(0))?.collect::<Result<_>>()?;
+    let runs: Vec<i64> = select
+        .query_map(params![before, slice, int(SLICE_EVENTS)], |row| row.get(0))?
+        .collect::<Result<_>>()?;
     for run in &runs {
         for table in ["event", "snapshot", "letter", "late_result"] {
             db.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([run])?;

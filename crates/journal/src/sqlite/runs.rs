@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use dauntless_contract::{
-    AppendError, BlobHash, CreateError, Fence, NewRun, ReadError, Recorded, Release, RunId, Seq, Snapshot,
-    Timestamp,
+    AppendError, BlobHash, CreateError, Fence, NewRun, ReadError, Recorded, Release, RunId, Seq, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
@@ -74,12 +73,26 @@ pub(super) fn create(
 
 fn insert_events(db: &Connection, run: i64, epoch: u64, first: Seq, events: &[StoredEvent]) -> Result<()> {
     let mut insert = db.prepare_cached(
-        "INSERT INTO event (run, seq, epoch, kind, v, at, written_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO event (run, seq, epoch, kind, v, at, written_at, body, body_hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     let now = now();
     for (seq, event) in (first..).zip(events) {
-        let StoredEvent { at, kind, version, body } = event;
-        insert.execute(params![run, int(seq), int(epoch), kind, version, int(at.as_micros()), now, body])?;
+        let StoredEvent { at, kind, version, hash, body: _ } = event;
+        if let Some((hash, body)) = event.blob() {
+            keep_blob(db, run, *hash, body)?;
+        }
+        insert.execute(params![
+            run,
+            int(seq),
+            int(epoch),
+            kind,
+            version,
+            int(at.as_micros()),
+            now,
+            event.inline(),
+            hash.map(|hash| hash.0)
+        ])?;
     }
     Ok(())
 }
@@ -165,7 +178,8 @@ pub(super) fn read(
 ) -> Result<std::result::Result<Vec<Recorded>, ReadError>> {
     let Some(n) = number(db, run)? else { return Ok(Err(ReadError::NoSuchRun(run))) };
     let mut select = db.prepare_cached(
-        "SELECT seq, at, kind, v, body FROM event WHERE run = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        "SELECT seq, at, kind, v, coalesce((SELECT blob.body FROM blob WHERE hash = body_hash), body)
+         FROM event WHERE run = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
     )?;
     let mut rows = select.query(params![n, int(after), int(limit as u64)])?;
     let (mut events, mut bytes) = (Vec::new(), 0);
@@ -232,18 +246,19 @@ fn fenced(db: &Connection, fence: &Fence) -> Result<AppendError> {
 pub(super) fn put_snapshot(
     db: &Connection,
     fence: &Fence,
-    snapshot: &Snapshot,
+    seq: Seq,
+    fold_version: u32,
+    body: &[u8],
 ) -> Result<std::result::Result<(), AppendError>> {
     let run: Option<i64> = db
         .prepare_cached("SELECT n FROM run WHERE id = ?1 AND epoch = ?2 AND token = ?3")?
         .query_row(params![Id(fence.run), int(fence.epoch), fence.token.to_be_bytes()], |row| row.get(0))
         .optional()?;
     let Some(run) = run else { return fenced(db, fence).map(Err) };
-    let Snapshot { seq, fold_version, body } = snapshot;
     db.prepare_cached(
         "INSERT OR REPLACE INTO snapshot (run, seq, fold_version, body) VALUES (?1, ?2, ?3, ?4)",
     )?
-    .execute(params![run, int(*seq), fold_version, &**body])?;
+    .execute(params![run, int(seq), fold_version, body])?;
     db.prepare_cached(
         "DELETE FROM snapshot WHERE run = ?1 AND seq NOT IN
          (SELECT seq FROM snapshot WHERE run = ?1 ORDER BY seq DESC LIMIT ?2)",

@@ -35,7 +35,8 @@ impl Process {
         Self::start_by(shell, address, role)
     }
 
-    fn start_by(mut command: Command, address: &str, role: &str) -> Self {
+    /// A worker by a command that starts this program.
+    pub(crate) fn start_by(mut command: Command, address: &str, role: &str) -> Self {
         let mut child = command
             .args(["--ignored", "--exact", "child::be_a_worker", "--nocapture", "--test-threads=1"])
             .env(ADDRESS, address)
@@ -95,6 +96,7 @@ fn say(text: std::fmt::Arguments<'_>) {
 #[ignore = "the body of the processes that other tests start"]
 fn be_a_worker() {
     let (Ok(address), Ok(role)) = (std::env::var(ADDRESS), std::env::var(ROLE)) else { return };
+    let started = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let store = open(&address).await;
@@ -106,6 +108,9 @@ fn be_a_worker() {
                 append_for_ever(&store, ttl_ms, "1").await;
                 lasting.wait().unwrap();
             }
+            ["live", ttl_ms] => live(&store, ttl_ms).await,
+            ["steal", millis] => steal(&store, millis).await,
+            ["ready"] => ready(&store, started).await,
             ["fill"] => fill(&store).await,
             ["load", first_run, seconds] => load(&store, first_run, seconds).await,
             other => panic!("no such role: {other:?}"),
@@ -138,6 +143,40 @@ async fn append_for_ever(store: &Store, ttl_ms: &str, pause_ms: &str) {
     }
     tasks.join_all().await;
     say(format_args!("end"));
+}
+
+/// A run whose worker renews and does nothing else; says which time it thinks it is.
+async fn live(store: &Store, ttl_ms: &str) {
+    let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
+    store.register(worker("victim", ttl)).await.unwrap();
+    store.create(NewRun::new(fence(1), event("start"))).await.unwrap();
+    say(format_args!("live {}", std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()));
+    loop {
+        tokio::time::sleep(ttl / 4).await;
+        store.renew().await.unwrap();
+    }
+}
+
+/// Claims for a while; says how many runs it got.
+async fn steal(store: &Store, millis: &str) {
+    let until = Instant::now() + Duration::from_millis(millis.parse().unwrap());
+    store.register(worker("thief", Duration::from_secs(60))).await.unwrap();
+    let mut stolen = 0;
+    while Instant::now() < until {
+        stolen += crate::cast::claim(store, 9).await.len();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    say(format_args!("stole {stolen}"));
+}
+
+/// Claims; says how many runs it got, how long after its start, and how much memory that took.
+async fn ready(store: &Store, started: Instant) {
+    store.register(worker("ready", Duration::from_secs(60))).await.unwrap();
+    let claims = crate::cast::claim(store, 32).await.len();
+    let ready_ms = started.elapsed().as_millis();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak_kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
+    say(format_args!("ready {claims} {ready_ms} {}", peak_kib.unwrap().trim()));
 }
 
 /// A run that grows until the disk is full; says how the append after that failed as well.

@@ -17,6 +17,32 @@ const KEPT: &str = "JOURNAL_TEST_KEEP";
 /// How often in a row, a second apart, nobody must be there.
 const IDLE_CHECKS: u32 = 5;
 
+impl Server {
+    /// A connection past the store.
+    async fn raw(&self) -> tokio_postgres::Client {
+        let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    pub(crate) async fn execute(&self, statement: &str) {
+        self.raw().await.execute(statement, &[]).await.unwrap();
+    }
+
+    /// Waits until a statement answers yes.
+    pub(crate) async fn wait_for(&self, statement: &str) {
+        let (client, started) = (self.raw().await, Instant::now());
+        loop {
+            let row = client.query_opt(statement, &[]).await.unwrap();
+            if row.and_then(|row| row.get::<_, Option<bool>>(0)) == Some(true) {
+                return;
+            }
+            assert!(started.elapsed() < Duration::from_secs(30), "never: {statement}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
 fn shared_dir() -> PathBuf {
     // A socket's path is short, and each checkout has a server of its own.
     let mut hasher = DefaultHasher::new();

@@ -15,16 +15,20 @@ mod asking;
 mod cast;
 mod child;
 mod claims;
+mod clocks;
 mod cluster;
 mod crash;
 mod facts;
+mod failover;
 mod keeping;
+mod older;
 #[path = "../../../../tests/crash/postgres.rs"]
 #[expect(unreachable_pub, dead_code, reason = "public for the tests of power cuts, which end it otherwise")]
 mod postgres_server;
 mod rig;
 mod server;
 mod sqlite;
+mod starting;
 
 /// Makes a test of each statement for one store.
 macro_rules! on {
@@ -96,7 +100,10 @@ on_every_store! {
     }
     keeping {
         dur_20_ended_runs_go_and_live_ones_stay
+        a_large_event_is_read_as_it_was_written
+        a_body_that_one_run_drops_while_another_begins_to_use_it_stays
         a_snapshot_is_found_by_its_fold
+        a_snapshot_is_what_its_owner_wrote
         equal_blobs_are_kept_once_for_as_long_as_a_run_needs_them
     }
 }
@@ -108,8 +115,17 @@ on_durable_stores! {
         dur_11_a_stopped_process_is_fenced_when_it_goes_on
         dur_34_a_child_of_the_worker_keeps_nobody_alive
     }
+    clocks {
+        dur_16_a_wrong_wall_clock_moves_no_takeover
+    }
+    starting {
+        dur_19_a_worker_starts_on_a_large_journal_at_once
+    }
     keeping {
+        a_large_body_is_stored_once_and_beside_the_events
+        a_snapshot_of_megabytes_is_stored_small
         dur_20_disk_space_comes_back
+        dur_20_one_call_drops_no_more_than_a_slice
         dur_24_an_event_of_a_newer_program_is_refused_by_name
     }
 }

@@ -114,6 +114,38 @@ impl Rig {
         }
     }
 
+    /// Gives a run large events past the store, which it would take too long to write.
+    pub(crate) async fn fill(&self, run: RunId, megabytes: i64) {
+        match self {
+            Self::Memory(_) => panic!("a memory store is filled by its own process"),
+            Self::Sqlite(folder) => {
+                let statement =
+                    "WITH RECURSIVE many (seq) AS (SELECT 2 UNION ALL SELECT seq + 1 FROM many LIMIT ?1 * 64)
+                     INSERT INTO event (run, seq, epoch, kind, v, at, written_at, body)
+                     SELECT run.n, many.seq, 1, 'filler', 1, 0, 0, randomblob(16000) FROM many, run WHERE run.id = ?2";
+                let id = run.as_u128().to_be_bytes();
+                folder.raw().execute(statement, rusqlite::params![megabytes, id]).unwrap();
+            }
+            Self::Postgres(database) => {
+                let statement =
+                    "INSERT INTO event (run, seq, epoch, kind, v, at, written_at, append_id, body)
+                     SELECT $1, seq, 1, 'filler', 1, 0, clock_timestamp(), $1, convert_to(repeat('x', 16000), 'UTF8')
+                     FROM generate_series(2, $2::bigint * 64) seq";
+                let id = uuid::Uuid::from_u128(run.as_u128());
+                database.raw().await.execute(statement, &[&id, &megabytes]).await.unwrap();
+            }
+        }
+    }
+
+    /// One number that a statement past the store answers.
+    pub(crate) async fn number(&self, statement: &str) -> i64 {
+        match self {
+            Self::Memory(_) => panic!("a memory store has no statements"),
+            Self::Sqlite(folder) => folder.raw().query_row(statement, [], |row| row.get(0)).unwrap(),
+            Self::Postgres(database) => database.raw().await.query_one(statement, &[]).await.unwrap().get(0),
+        }
+    }
+
     /// Makes a stored event look as if another program had written it.
     pub(crate) async fn rewrite(&self, run: RunId, seq: i64, kind: &str, version: i64) {
         match self {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dauntless_contract::{JournalError, Release, SharedJournal};
+use dauntless_contract::{Alarm, JournalError, Release, SharedJournal};
 use dauntless_journal::{Postgres, PostgresConfig};
 
 use crate::cast::{Store, append, claim, create, event, names, run};
@@ -107,6 +107,23 @@ async fn dur_31_a_claim_whose_answer_was_lost_strands_no_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dur_31_a_connection_that_idles_while_a_model_thinks_is_made_again() {
+    let rig = Rig::postgres().await;
+    let Rig::Postgres(database) = &rig else { unreachable!() };
+    let url = database.url().replace("options='", "options='-c idle_session_timeout=200ms ");
+    let store: Store = Arc::new(Postgres::connect(PostgresConfig::new(&url)).await.unwrap());
+    store.register(crate::cast::worker("a", crate::cast::LONG)).await.unwrap();
+    let fence = create(&store, 1).await;
+    for head in 1..=3 {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        append(&store, &fence, head, &head.to_string()).await;
+        store.renew().await.unwrap();
+    }
+    assert_whole(&store, 1, 4).await;
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dur_31_a_server_that_crashes_loses_and_doubles_no_append() {
     let dir = std::env::temp_dir().join(format!("dauntless-journal-crash-{}", std::process::id()));
     let mut server = Server::new(&dir);
@@ -147,8 +164,15 @@ async fn dur_32_a_transaction_left_open_elsewhere_slows_claims_little() {
     let before = rate(1.5).await;
     let Rig::Postgres(database) = &rig else { unreachable!() };
     let other = database.raw().await;
+    other.batch_execute("SET application_name = 'somebody else'").await.unwrap();
     other.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM run").await.unwrap();
     let during = rate(3.0).await;
+    let alarms = store.alarms(Duration::from_secs(2)).await.unwrap();
+    let held =
+        |alarm: &&Alarm| alarm.to_string().starts_with(&format!("{} has kept a transaction", database.name));
+    assert_eq!(alarms.iter().filter(held).count(), 0, "the store's own are short");
+    let held = |alarm: &&Alarm| alarm.to_string().starts_with("somebody else (process ");
+    assert_eq!(alarms.iter().filter(held).count(), 1, "{alarms:?}");
     other.batch_execute("COMMIT").await.unwrap();
     assert!(during > before / 2.0, "{before:.0} claims a second before, {during:.0} during");
     rig.end().await;

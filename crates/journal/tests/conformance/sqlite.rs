@@ -1,10 +1,12 @@
 //! What only a file can break: many processes at one lock, readers that stay, a disk that is full.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use dauntless_contract::Alarm;
 use dauntless_journal::Sqlite;
 
-use crate::cast::{append, create, noise};
+use crate::cast::{Store, append, create, noise};
 use crate::child::Process;
 use crate::rig::{Folder, Rig};
 
@@ -48,6 +50,33 @@ async fn dur_30_an_abandoned_reader_blocks_no_writer() {
     let Rig::Sqlite(folder) = &rig else { unreachable!() };
     let wal = std::fs::metadata(folder.path().join("journal.db-wal")).unwrap().len();
     assert!(wal < 64 << 20, "the log has {wal} bytes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dur_30_a_reader_that_does_not_end_is_told_of_and_its_log_shrinks_after_it() {
+    let folder = Folder::new("foreign");
+    let store: Store = Arc::new(Sqlite::open(folder.database()).unwrap());
+    let fence = create(&store, 1).await;
+    let reader = folder.raw();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM event").unwrap();
+    let log = || std::fs::metadata(folder.path().join("journal.db-wal")).unwrap().len();
+    let mut bytes = noise(8_000_000, 1).into_bytes();
+    let mut blob = 0;
+    while log() <= 64 << 20 {
+        assert_eq!(store.alarms(Duration::ZERO).await.unwrap(), []);
+        blob += 1;
+        bytes[0] = blob;
+        let write = store.put_blob(fence.run, bytes.clone().into());
+        tokio::time::timeout(Duration::from_secs(20), write).await.expect("no writer waits").unwrap();
+    }
+    let alarms = store.alarms(Duration::ZERO).await.unwrap();
+    assert!(matches!(alarms[..], [Alarm::LogTooLarge { bytes }] if bytes > 64 << 20), "{alarms:?}");
+    reader.execute_batch("COMMIT").unwrap();
+    for head in 1..=3 {
+        append(&store, &fence, head, "x").await;
+    }
+    assert!(log() <= 64 << 20, "{} bytes are left", log());
+    assert_eq!(store.alarms(Duration::ZERO).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -119,9 +119,10 @@ impl<P: Port> GuardedShell<P> {
             GuardedMsg::Submit { ticket, job, permit } => {
                 let port = self.args.handle.port();
                 let deadline = job.deadline.min(now + port.policy().deadline);
-                let (run, effect) = (P::run(&job.request), port.effect());
+                let (run, effect) = (P::run(&job.request), port.effect(&job.request));
+                let attempts_made = job.attempts_made;
                 self.calls.insert(ticket, Call { job, running: None, timer: None, permit });
-                CallEvent::Submitted { ticket, run, effect, deadline }
+                CallEvent::Submitted { ticket, run, effect, deadline, attempts_made }
             }
             GuardedMsg::Ended { ticket, attempt, end } => {
                 if let Some(running) = self.take_attempt(ticket, attempt) {
@@ -208,7 +209,7 @@ impl<P: Port> GuardedShell<P> {
     fn start_attempt(&mut self, ticket: Ticket, attempt: u32, timeout_at: Timestamp) {
         let Some(call) = self.calls.get_mut(&ticket) else { return };
         let port = Arc::clone(self.args.handle.port());
-        call.job.reply.attempt_started(attempt);
+        call.job.reply.attempt_started(attempt.saturating_sub(call.job.attempts_made));
         if call.job.watch.is_watched()
             && let Some(progress) = port.started(&call.job.request, attempt)
         {
@@ -274,7 +275,12 @@ impl<P: Port> GuardedShell<P> {
         match report {
             Report::WillRetry { ticket, attempt, failure, wait } => {
                 if let Some(call) = self.calls.get(&ticket) {
-                    call.job.watch.tell(|| port.will_retry(&call.job.request, attempt, &failure, wait));
+                    call.job.reply.will_retry(attempt, &failure, wait);
+                    if call.job.watch.is_watched()
+                        && let Some(progress) = port.will_retry(&call.job.request, attempt, &failure, wait)
+                    {
+                        call.job.watch.tell(|| progress);
+                    }
                 }
             }
             Report::BreakerOpened { retry_in } => {

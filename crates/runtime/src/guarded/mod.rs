@@ -42,8 +42,8 @@ pub(crate) trait Port: Send + Sync + 'static {
     fn name(&self) -> &Arc<str>;
     /// The bounds.
     fn policy(&self) -> &ResiliencePolicy;
-    /// What a repetition would do.
-    fn effect(&self) -> Effect;
+    /// What a repetition of this call would do.
+    fn effect(&self, request: &Self::Request) -> Effect;
     /// Text for operators with its secrets masked.
     fn redact(&self, text: &str) -> Arc<str>;
     /// Whose call it is: where calls wait for places, runs take turns.
@@ -65,7 +65,7 @@ pub(crate) trait Port: Send + Sync + 'static {
         attempt: u32,
         failure: &Failure,
         wait: std::time::Duration,
-    ) -> Progress;
+    ) -> Option<Progress>;
 }
 
 /// What an attempt is told.
@@ -86,6 +86,8 @@ pub(crate) struct Job<P: Port> {
     pub(crate) request: Arc<P::Request>,
     /// When the caller is out of time, whatever the dependency allows.
     pub(crate) deadline: Timestamp,
+    /// Attempts of this call before this process began.
+    pub(crate) attempts_made: u32,
     pub(crate) watch: Watch,
     pub(crate) span: Span,
     pub(crate) reply: ReplySlot<CallEnd<P::Reply>>,

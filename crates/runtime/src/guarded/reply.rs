@@ -1,6 +1,7 @@
 //! The one answer that every call gets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dauntless_contract::{EffectState, Failure};
 use dauntless_core::resilience::CallEnd;
@@ -17,6 +18,8 @@ enum Reached {
 pub(crate) trait Caller<T>: Send + Sync + 'static {
     /// Takes the answer.
     fn take(self: Box<Self>, answer: T);
+    /// Hears of a failed attempt that is followed by another after this wait. Most do not care.
+    fn will_retry(&self, _attempt: u32, _failure: &Failure, _wait: Duration) {}
     /// Whether nobody is there any more to take it.
     fn is_gone(&self) -> bool;
 }
@@ -46,13 +49,7 @@ pub(crate) trait FromCrash: 'static {
 
 impl<R: 'static> FromCrash for CallEnd<R> {
     fn crashed(attempts: u32, failure: Failure) -> Self {
-        Self {
-            result: Err(failure),
-            attempts,
-            waited: std::time::Duration::ZERO,
-            stopped_by: None,
-            out_for: None,
-        }
+        Self { result: Err(failure), attempts, waited: Duration::ZERO, stopped_by: None, out_for: None }
     }
 }
 
@@ -67,9 +64,16 @@ impl<T: FromCrash> ReplySlot<T> {
         self.caller.as_ref().is_none_or(|caller| caller.is_gone())
     }
 
-    /// Notes that an attempt is under way.
-    pub(crate) const fn attempt_started(&mut self, attempt: u32) {
-        self.reached = Reached::Maybe { attempts: attempt };
+    /// Notes that an attempt is under way, and how many there were with it.
+    pub(crate) const fn attempt_started(&mut self, attempts: u32) {
+        self.reached = Reached::Maybe { attempts };
+    }
+
+    /// Tells of a failed attempt that is followed by another.
+    pub(crate) fn will_retry(&self, attempt: u32, failure: &Failure, wait: Duration) {
+        if let Some(caller) = &self.caller {
+            caller.will_retry(attempt, failure, wait);
+        }
     }
 
     pub(crate) fn answer(mut self, end: T) {

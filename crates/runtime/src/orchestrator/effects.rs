@@ -3,16 +3,45 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{CallKey, Json, ModelRequest, Progress, RunTimer, Timestamp, ToolSpec};
+use dauntless_contract::{
+    CallKey, CallRecord, CallVerdict, Json, ModelRequest, Progress, RunEvent, RunTimer, Timestamp, ToolSpec,
+    VerifyVerdict,
+};
+use dauntless_core::resilience::CallEnd;
 use dauntless_core::run::Offer;
 
-use super::{Asker, CallAsked, ModelAsked, RunMsg, RunShell};
+use super::{Asker, CallAsked, ModelAsked, Notes, RunMsg, RunShell};
 use crate::clock::sleep_until;
 use crate::guarded::{Job, ReplySlot};
-use crate::ports::{ModelJob, ToolRequest};
+use crate::ports::{ModelJob, ToolReply, ToolRequest, Wanted};
 use crate::telemetry;
 
+impl CallAsked {
+    /// What the tool's answer is to the run.
+    pub(super) fn ended(self, end: CallEnd<ToolReply>) -> RunEvent {
+        let CallEnd { result, attempts, waited, stopped_by, out_for } = end;
+        let Self { call, by, wanted, notes: _ } = self;
+        let verdict = match (result, wanted) {
+            (Ok(ToolReply::Verdict(said)), _) => {
+                return RunEvent::CallVerified { call, verdict: VerifyVerdict::Answered(said) };
+            }
+            (Err(failure), Wanted::Verdict) => {
+                return RunEvent::CallVerified { call, verdict: VerifyVerdict::Failed(failure) };
+            }
+            (Ok(ToolReply::Output(output)), _) => CallVerdict::Succeeded(output),
+            (Err(failure), Wanted::Call) => CallVerdict::Failed(failure),
+        };
+        let record = CallRecord { verdict, attempts, waited, stopped_by, out_for, by };
+        RunEvent::CallEnded { call, record }
+    }
+}
+
 impl RunShell {
+    pub(super) fn asked(&self, call: CallKey, by: Option<Arc<str>>, wanted: Wanted) -> CallAsked {
+        let notes = if self.journal.is_some() { Notes::Kept } else { Notes::Dropped };
+        CallAsked { call, by, wanted, notes }
+    }
+
     pub(super) fn park(&mut self, call: CallKey, tool: &Arc<str>, at: Timestamp, spread: Duration) {
         let Some(tool) = self.crew.tools.get(tool).cloned() else { return };
         let (me, clock) = (self.me.clone(), self.clock.clone());
@@ -80,6 +109,7 @@ impl RunShell {
         let job = Job {
             request: Arc::new(ModelJob { run: self.machine.run(), turn, request }),
             deadline: self.clock.outside(deadline),
+            attempts_made: 0,
             watch: self.watch.clone(),
             span: telemetry::chat_span(&self.turn_span, model.port().model.spec()),
             reply: ReplySlot::new(model.name(), Asker { me: self.me.clone(), asked }),
@@ -95,8 +125,9 @@ impl RunShell {
         name: &Arc<str>,
         (arguments, key_of): (Json, CallKey),
         deadline: Timestamp,
+        attempts_made: u32,
     ) {
-        let call = asked.call;
+        let (call, wanted) = (asked.call, asked.wanted);
         let reply = ReplySlot::new(name, Asker { me: self.me.clone(), asked });
         let Some(tool) = self.crew.tools.get(name) else {
             // The toolbox offers only tools that have an actor; the slot answers should one not.
@@ -106,12 +137,14 @@ impl RunShell {
         let effect = tool.port().tool.spec().effect;
         let job = Job {
             request: Arc::new(ToolRequest {
+                wanted,
                 run,
                 call,
                 arguments,
                 idempotency_key: format!("{run}-{key_of}").into(),
             }),
             deadline: self.clock.outside(deadline),
+            attempts_made,
             watch: self.watch.clone(),
             span: telemetry::tool_span(&self.turn_span, call, name, effect),
             reply,

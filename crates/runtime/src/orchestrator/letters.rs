@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use dauntless_contract::{Letter, LetterContent, RunEvent};
+use dauntless_contract::{CallKey, Letter, LetterContent, ResolvedBy, RunEvent};
 
 use super::RunShell;
 
@@ -27,6 +27,10 @@ impl Read {
         self.0.push_back(Arc::clone(id));
         true
     }
+
+    fn forget(&mut self, id: &Arc<str>) {
+        self.0.retain(|read| read != id);
+    }
 }
 
 impl RunShell {
@@ -43,12 +47,31 @@ impl RunShell {
                     false => set_aside(&letter, format!("call {call} waited for no answer")),
                 }
             }
-            Ok(LetterContent::LateResult { call, .. }) => {
-                set_aside(&letter, format!("nothing is made of what call {call} came to"))
+            Ok(LetterContent::LateResult { call, epoch }) => {
+                match self.late_result(&letter, call, epoch).await {
+                    Some(event) => event,
+                    None => return self.letters.forget(&letter.id),
+                }
             }
             Err(error) => set_aside(&letter, format!("it cannot be read: {error}")),
         };
         self.take(event, Some(letter.id)).await;
+    }
+}
+
+impl RunShell {
+    /// What a call came to after the run had been taken over; nothing while the journal cannot say.
+    async fn late_result(&self, letter: &Letter, call: CallKey, epoch: u64) -> Option<RunEvent> {
+        match self.journal.as_ref()?.late_result(call, epoch).await {
+            Ok(Some(record)) => {
+                Some(RunEvent::OutcomeResolved { call, record, by: ResolvedBy::Late { epoch } })
+            }
+            Ok(None) => Some(set_aside(letter, format!("nothing is known of call {call} in epoch {epoch}"))),
+            Err(error) => {
+                tracing::warn!(run = %self.machine.run(), %error, "a late result cannot be read yet");
+                None
+            }
+        }
     }
 }
 

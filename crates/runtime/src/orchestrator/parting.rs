@@ -34,6 +34,9 @@ impl RunShell {
         if self.standing == Standing::Lost {
             return;
         }
+        if let Some(snapshot) = self.snapshot() {
+            snapshot.await;
+        }
         let Some(journal) = &self.journal else { return };
         let parting = match journal.release(Release::Ready { after: std::time::Duration::ZERO }).await {
             Ok(()) => Parting::HandedOver,

@@ -6,10 +6,10 @@ use tracing::Span;
 
 use super::*;
 use crate::guarded::{GuardedHandle, Job, JobTicket, ReplySlot};
-use crate::ports::{ToolPort, ToolRequest};
+use crate::ports::{ToolPort, ToolReply, ToolRequest, Wanted};
 use crate::watch::Watch;
 
-pub(super) type End = oneshot::Receiver<CallEnd<ToolOutput>>;
+pub(super) type End = oneshot::Receiver<CallEnd<ToolReply>>;
 
 /// A runtime with one tool, and the way to call it without a run.
 pub(super) struct Bench {
@@ -28,13 +28,22 @@ impl Bench {
         let agent = Agent::new("a").tool(tool.clone());
         let crew = runtime.crew(&agent).await.unwrap();
         let handle = crew.tools.values().next().unwrap().clone();
+        Self::on(runtime, tool, handle)
+    }
+
+    pub(super) fn on(runtime: Runtime, tool: FaultyTool, handle: GuardedHandle<ToolPort>) -> Self {
         Self { runtime, tool, handle, calls: 0 }
     }
 
     pub(super) fn call_of(&mut self, run: u128) -> (JobTicket, End) {
+        self.ask(run, Wanted::Call, 0)
+    }
+
+    pub(super) fn ask(&mut self, run: u128, wanted: Wanted, attempts_made: u32) -> (JobTicket, End) {
         self.calls += 1;
         let (reply, end) = oneshot::channel();
         let request = ToolRequest {
+            wanted,
             run: RunId::from_u128(run),
             call: CallKey { turn: 1, index: self.calls },
             arguments: Json::empty_object(),
@@ -43,6 +52,7 @@ impl Bench {
         let job = Job {
             request: Arc::new(request),
             deadline: Timestamp::MAX,
+            attempts_made,
             watch: Watch::default(),
             span: Span::none(),
             reply: ReplySlot::new(self.handle.name(), reply),

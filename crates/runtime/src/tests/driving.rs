@@ -153,7 +153,7 @@ async fn dur_14_an_owner_that_was_replaced_decides_nothing_and_tells_what_its_ca
     assert!(matches!(old.parting().await, Parting::Lost(why) if why.contains("another owner")));
     until(async || !store.late_results(run).await.unwrap().is_empty()).await;
     let late = store.late_results(run).await.unwrap().remove(0);
-    assert_eq!((late.call, late.epoch), (CallKey { turn: 1, index: 0 }, 1));
+    assert_eq!((late.call, late.epoch), (CallKey { turn: 1, index: 0 }, 2));
     assert!(matches!(late.record.verdict, CallVerdict::Succeeded(_)));
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    BoxFuture, EffectState, Failure, FailureCode, Json, Tool, ToolCtx, ToolOutput, ToolSpec,
+    BoxFuture, EffectState, Failure, FailureCode, Json, Tool, ToolCtx, ToolOutput, ToolSpec, Verified,
 };
 
 use super::chance::Chance;
@@ -199,6 +199,10 @@ impl Tool for Faulted {
             watched.note(end);
             answer
         })
+    }
+
+    fn verify(&self, ctx: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<Verified, Failure>> {
+        self.inner.verify(ctx, arguments)
     }
 }
 

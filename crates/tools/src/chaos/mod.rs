@@ -14,7 +14,7 @@ use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dauntless_contract::{BoxFuture, CallKey, Failure, Json, Tool, ToolCtx, ToolOutput, ToolSpec};
+use dauntless_contract::{BoxFuture, CallKey, Failure, Json, Tool, ToolCtx, ToolOutput, ToolSpec, Verified};
 
 use draw::{Draw, Moment};
 pub use kind::{FaultKind, UnknownFault};
@@ -96,6 +96,11 @@ impl Tool for Chaos {
                 }
             }
         })
+    }
+
+    // What is asked after a fault is answered without one.
+    fn verify(&self, ctx: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<Verified, Failure>> {
+        self.tool.verify(ctx, arguments)
     }
 }
 

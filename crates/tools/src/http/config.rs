@@ -46,6 +46,28 @@ pub struct HttpConfig {
     /// effect is `keyed`. Default none.
     #[serde(default)]
     pub idempotency_header: Option<String>,
+    /// The request that tells whether an interrupted call happened, for a tool whose effect is
+    /// `verifiable`. Default none: the model is told that nobody knows.
+    #[serde(default)]
+    pub verify: Option<VerifyConfig>,
+}
+
+/// The GET request that tells whether an interrupted call happened. Lives in
+/// `[tools.NAME.http.verify]`. A success says that it did, and its body is the result of the call;
+/// 404 and 410 say that it did not, and that it may be made again; any other answer says nothing.
+/// Headers and `hosts` are those of the call, and so is the idempotency key in its header.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyConfig {
+    /// The URL, with placeholders for the arguments of the call.
+    pub url: String,
+    /// More query parameters, as for the call. Default none.
+    #[serde(default)]
+    pub query: BTreeMap<String, String>,
+    /// JSON pointer (RFC 6901) to the part of the answer that is the result of the call. Default the
+    /// whole body as text.
+    #[serde(default)]
+    pub response: Option<String>,
 }
 
 /// The request method of an HTTP tool.

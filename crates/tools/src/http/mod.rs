@@ -11,6 +11,7 @@ mod config;
 pub(crate) mod retry_after;
 mod status;
 mod url;
+mod verify;
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    BoxFuture, Effect, EffectState, Failure, Json, Tool, ToolCtx, ToolOutput, ToolSpec,
+    BoxFuture, Effect, EffectState, Failure, Json, Tool, ToolCtx, ToolOutput, ToolSpec, Verified,
 };
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
@@ -31,11 +32,12 @@ use reqwest::{Client, Request};
 use self::address::{GuardedResolver, Host, PrivateAddress};
 use self::answer::AnswerReader;
 use self::body::Body;
-pub use self::config::{BodyConfig, BodyFrom, HttpConfig, HttpMethod};
+pub use self::config::{BodyConfig, BodyFrom, HttpConfig, HttpMethod, VerifyConfig};
 use self::status::StatusMap;
 use self::url::UrlTemplate;
+use self::verify::Verifier;
 use crate::arguments::Arguments;
-use crate::config::{Reader, ToolConfigError};
+use crate::config::{Reader, ToolConfigError, check_pointer};
 use crate::environment::Environment;
 
 /// Longest wait for a connection, the name's resolution and TLS included.
@@ -57,6 +59,7 @@ pub struct HttpTool {
     client: Client,
     request: RequestTemplate,
     answer: AnswerReader,
+    verify: Option<Verifier>,
     secrets: Vec<String>,
 }
 
@@ -94,14 +97,24 @@ impl HttpTool {
             .collect();
         let request = RequestTemplate::read(&config, &hosts, spec.effect, &mut reader);
         let status = StatusMap::read(&config.status, &mut reader);
-        if config.response.as_ref().is_some_and(|pointer| !pointer.is_empty() && !pointer.starts_with('/')) {
-            reader.mistake("response", "a JSON pointer begins with `/`, like `/data/items`");
-        }
+        check_pointer(config.response.as_deref(), &mut reader);
         let client = reader.take("url", client(config.method, &hosts));
-        let ((request, client), secrets) = reader.finish(request.zip(client))?;
+        let mut mistakes = Vec::new();
+        let verify = config.verify.as_ref().and_then(|verify| {
+            let mut reader = Reader::new("http.verify", &spec.parameters, Environment::new(env));
+            let read = Verifier::read(verify, request.as_ref(), (&hosts, spec.effect), &mut reader);
+            reader.finish(read).map_err(|found| mistakes = found).ok()
+        });
+        let ((request, client), mut secrets) = match reader.finish(request.zip(client)) {
+            Ok(built) if mistakes.is_empty() => built,
+            Ok(_) => return Err(mistakes),
+            Err(found) => return Err(found.into_iter().chain(mistakes).collect()),
+        };
+        let (verify, more) = verify.unzip();
+        secrets.extend(more.into_iter().flatten());
         let changes_nothing = config.method.is_safe() || spec.effect == Effect::ReadOnly;
         let answer = AnswerReader { status, pointer: config.response, changes_nothing };
-        Ok(Self { spec, client, request, answer, secrets })
+        Ok(Self { spec, client, request, answer, verify, secrets })
     }
 
     /// What came from the environment and must never be shown to anyone.
@@ -142,6 +155,15 @@ impl Tool for HttpTool {
 
     fn call(&self, ctx: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<ToolOutput, Failure>> {
         Box::pin(async move { self.send(&ctx, &arguments).await })
+    }
+
+    fn verify(&self, ctx: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<Verified, Failure>> {
+        Box::pin(async move {
+            match &self.verify {
+                Some(verify) => verify.ask(&ctx, &arguments, |error| self.not_answered(error)).await,
+                None => Ok(Verified::CannotTell),
+            }
+        })
     }
 }
 

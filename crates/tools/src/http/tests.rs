@@ -128,6 +128,78 @@ async fn arguments_go_where_the_configuration_says() {
     assert!(!format!("{tool:?}").contains("FAKE"));
 }
 
+const PAY: &str = r#"
+    method = "POST"
+    headers = { Authorization = "Bearer ${TOKEN}" }
+    idempotency_header = "Idempotency-Key"
+    verify = { url = "ORIGIN/v1/payments/by-key?ref={id}&team={team?}", response = "/receipt" }
+"#;
+
+async fn verified(answers: &[&str]) -> (Server, Result<Verified, Failure>) {
+    let server = Server::start(answers).await;
+    let config = PAY.replace("ORIGIN", &format!("http://{}", server.address));
+    let tool = server.tool(Effect::Verifiable, &["id", "team?"], "/v1/payments", &config);
+    let said = tool.verify(ctx(), Json::from(json!({ "id": "a/b" }))).await;
+    (server, said)
+}
+
+#[tokio::test]
+async fn a_success_of_the_verify_request_says_that_the_call_happened() {
+    let (server, said) = verified(&[&answer("200 OK", "", r#"{"receipt":"no. 7"}"#)]).await;
+    assert_eq!(said.unwrap(), Verified::happened("no. 7"));
+    expect![[r#"
+        GET /v1/payments/by-key?ref=a%2Fb HTTP/1.1
+        authorization: Bearer FAKE-TOKEN-1
+        idempotency-key: key-1
+        accept: */*
+        user-agent: dauntless/0.1.0
+        host: SERVER
+
+    "#]]
+    .assert_eq(&server.requests.lock().unwrap().concat().replace('\r', ""));
+}
+
+#[tokio::test]
+async fn only_what_is_not_there_did_not_happen() {
+    for status in ["404 Not Found", "410 Gone"] {
+        assert_eq!(verified(&[&answer(status, "", "")]).await.1.unwrap(), Verified::NotHappened);
+    }
+    for (status, code) in [
+        ("503 Service Unavailable", FailureCode::Unavailable),
+        ("401 Unauthorized", FailureCode::Unauthenticated),
+        ("302 Found", FailureCode::ToolError),
+        ("409 Conflict", FailureCode::Conflict),
+    ] {
+        assert_eq!(verified(&[&answer(status, "", "")]).await.1.unwrap_err().code, code);
+    }
+    let missing = verified(&[&answer("200 OK", "", r#"{"id":7}"#)]).await.1.unwrap_err();
+    assert_eq!(missing.code, FailureCode::ToolError, "a success that holds no result says nothing");
+}
+
+#[tokio::test]
+async fn without_a_verify_request_nobody_can_tell() {
+    let server = Server::start(&[&answer("200 OK", "", "")]).await;
+    let tool = server.tool(Effect::Verifiable, &[], "/x", "");
+    assert_eq!(tool.verify(ctx(), Json::empty_object()).await.unwrap(), Verified::CannotTell);
+    assert_eq!(server.count(), 0);
+}
+
+#[test]
+fn the_mistakes_of_a_verify_request_are_named() {
+    let toml = r#"
+        url = "https://shop.example/pay"
+        body = "none"
+        verify = { url = "https://shop.example/pay/{idd}", response = "receipt" }
+    "#;
+    let mistakes = try_build(Effect::Once, &[], toml).unwrap_err();
+    expect![[r#"
+        http.verify.url: nobody asks, since the tool's effect is `once`: set `effect = "verifiable"`, or take this table out
+        http.verify.response: a JSON pointer begins with `/`, like `/data/items`
+        http.verify.url: there is no parameter `idd`: the schema lists none under `properties`. (A brace that is meant as such is written twice.)
+    "#]]
+    .assert_eq(&list(&mistakes));
+}
+
 #[tokio::test]
 async fn a_body_template_keeps_types_and_leaves_out_what_is_absent() {
     let server = Server::start(&[&answer("201 Created", "", "")]).await;

@@ -19,6 +19,12 @@ struct World {
     /// Attempts that were under way in a process that came to its end, in order.
     lost: Vec<(CallKey, Arc<str>, CallKey)>,
     lost_requests: u32,
+    /// Failed attempts of calls under way, since they were last sent out.
+    failed: BTreeMap<CallKey, u32>,
+    /// Those of processes that came to their end.
+    failed_before: u32,
+    /// Calls whose tool said that they did not happen, until they are lost again.
+    not_happened: BTreeSet<CallKey>,
     ends: u32,
     /// Whether rounds of calls are gone from the conversation.
     shortened: bool,
@@ -42,6 +48,9 @@ impl World {
             answered: BTreeSet::new(),
             lost: Vec::new(),
             lost_requests: 0,
+            failed: BTreeMap::new(),
+            failed_before: 0,
+            not_happened: BTreeSet::new(),
             ends: 0,
             shortened: false,
             restores: true,
@@ -90,6 +99,10 @@ impl World {
                 assert!(!replied, "turn {turn} is asked for again");
             }
             RunEffect::Dispatch { call, tool, key_of, .. } => self.may_dispatch(*call, tool, *key_of),
+            RunEffect::Verify(Verification { call, tool, .. }) => {
+                assert!(!self.answered.contains(call), "{call}");
+                assert!(self.lost.iter().any(|(lost, by, _)| (lost, by) == (call, tool)), "{call}");
+            }
             RunEffect::Park { call, .. } => assert!(!self.answered.contains(call), "{call}"),
             RunEffect::Report(Progress::InputRequested(Question { call, .. })) => {
                 assert!(!self.answered.contains(call), "{call}");
@@ -120,6 +133,7 @@ impl World {
             match self.machine.spec.toolbox.get(lost).unwrap().effect {
                 Effect::ReadOnly | Effect::Idempotent => {}
                 Effect::Keyed => assert_eq!((tool, key_of), (lost, *key), "{of}"),
+                Effect::Verifiable if self.not_happened.contains(of) => {}
                 Effect::Verifiable | Effect::Once => panic!("{of} may have happened, and is done again"),
             }
         }
@@ -128,13 +142,23 @@ impl World {
     /// The process lets go of the run in good order, and after a while another takes it. The bits of
     /// `begun` say what of that which was due had been begun.
     fn suspend(&mut self, begun: usize, after: Duration) {
+        let failed: u32 = self.failed.values().sum();
         self.forget_answered();
         let (mut calls, mut model, mut fresh) = (Vec::new(), false, Vec::new());
         for (n, due) in std::mem::take(&mut self.due).into_iter().enumerate() {
             let is_begun = begun >> (n % 8) & 1 == 1;
             match &due {
-                RunEffect::Dispatch { call, .. } if is_begun => calls.push(*call),
-                RunEffect::Dispatch { .. } => {
+                RunEffect::Dispatch { call, .. } | RunEffect::Verify(Verification { call, .. })
+                    if is_begun =>
+                {
+                    calls.push(*call);
+                }
+                RunEffect::Dispatch { call, .. } => {
+                    self.failed_before += self.failed.remove(call).unwrap_or_default();
+                    fresh.push(due);
+                    continue;
+                }
+                RunEffect::Verify(_) => {
                     fresh.push(due);
                     continue;
                 }
@@ -155,12 +179,13 @@ impl World {
         let totals = self.machine.totals();
         assert_eq!(totals.model_attempts, model_attempts + self.lost_requests - lost.1);
         let lost_calls = u32::try_from(self.lost.len() - lost.0).unwrap();
-        assert_eq!(totals.tool_attempts, tool_attempts + lost_calls, "only what was under way is charged");
+        let charged = tool_attempts + lost_calls + failed;
+        assert_eq!(totals.tool_attempts, charged, "only what was under way is charged");
         if begins_again && self.now < self.machine.deadline() {
             for effect in fresh {
                 // Which tools are on offer changes with the time.
-                let is_due =
-                    self.due.contains(&effect) || is_request(&effect) && self.due.iter().any(is_request);
+                let is_due = self.due.iter().any(|due| is_same(due, &effect))
+                    || is_request(&effect) && self.due.iter().any(is_request);
                 assert!(is_due, "{effect:?} was not begun, and is forgotten");
             }
         }
@@ -180,7 +205,11 @@ impl World {
         let in_time = self.now < self.machine.deadline();
         for due in std::mem::take(&mut self.due) {
             match due {
-                RunEffect::Dispatch { call, tool, key_of, .. } => self.lost.push((call, tool, key_of)),
+                RunEffect::Dispatch { call, tool, key_of, .. } => {
+                    self.failed_before += self.failed.remove(&call).unwrap_or_default();
+                    self.not_happened.remove(&call);
+                    self.lost.push((call, tool, key_of));
+                }
                 due if is_request(&due) && in_time => self.lost_requests += 1,
                 _ => {}
             }
@@ -209,13 +238,31 @@ impl World {
                 _ => self.feed(RunEvent::TimerFired { timer: RunTimer::WallClock }),
             };
         }
+        if how == 97 {
+            let call =
+                CallKey { turn: self.machine.turn.saturating_sub(what as u32 % 3), index: which as u32 % 4 };
+            let record = CallRecord { attempts: 1, ..record_of(what % 8) };
+            let by = ResolvedBy::Late { epoch: 1 };
+            return self.feed(RunEvent::OutcomeResolved { call, record, by });
+        }
         let is_timer = |due: &RunEffect| matches!(due, RunEffect::StartTimer { .. });
         let answers = self.due.iter().filter(|due| !is_timer(due)).count();
         assert!(!self.due.is_empty(), "the run waits for something that nobody does: {:?}", self.machine);
         let choice = if answers == 0 { 0 } else { which % answers };
         self.due.sort_by_key(is_timer);
         let due = self.due.remove(choice);
-        let event = self.answer(due, how, what);
+        let event = self.answer(due.clone(), how, what);
+        match &event {
+            RunEvent::AttemptFailed { call, .. } => {
+                *self.failed.entry(*call).or_default() += 1;
+                self.due.push(due);
+            }
+            RunEvent::CallEnded { call, .. } => drop(self.failed.remove(call)),
+            RunEvent::CallVerified { call, verdict: VerifyVerdict::Answered(Verified::NotHappened) } => {
+                self.not_happened.insert(*call);
+            }
+            _ => {}
+        }
         self.feed(event);
     }
 
@@ -240,14 +287,25 @@ impl World {
                 let reply = ModelReply::text(if how < 50 { "It was found." } else { "" });
                 RunEvent::SummaryReplied { turn, model, reply, attempts: 1 }
             }
-            RunEffect::Dispatch { call, asked, tool, .. } => {
-                let verdict = match verdict(if how < 90 { what % 8 } else { 0 }) {
-                    Ok(text) => CallVerdict::Succeeded(ToolOutput::text(text)),
-                    Err(failure) => CallVerdict::Failed(failure),
+            RunEffect::Dispatch { call, asked, tool, attempts_made, .. } => {
+                let by = (asked != tool).then_some(tool);
+                let failed = self.failed.get(&call).copied().unwrap_or_default();
+                if (85..95).contains(&how) {
+                    let (attempt, wait) = (attempts_made + failed + 1, Duration::from_millis(50));
+                    let failure = Failure::unavailable("Down.");
+                    return RunEvent::AttemptFailed { call, by, attempt, failure, wait };
+                }
+                let record = record_of(if how < 90 { what % 8 } else { 0 });
+                RunEvent::CallEnded { call, record: CallRecord { attempts: failed + 1, by, ..record } }
+            }
+            RunEffect::Verify(Verification { call, .. }) => {
+                let verdict = match how % 4 {
+                    0 => VerifyVerdict::Answered(Verified::Happened(ToolOutput::text("It was done."))),
+                    1 => VerifyVerdict::Answered(Verified::CannotTell),
+                    2 => VerifyVerdict::Answered(Verified::NotHappened),
+                    _ => VerifyVerdict::Failed(Failure::unavailable("Down.")),
                 };
-                let (by, waited) = ((asked != tool).then_some(tool), Duration::ZERO);
-                let record = CallRecord { verdict, attempts: 2, waited, stopped_by: None, out_for: None, by };
-                RunEvent::CallEnded { call, record }
+                RunEvent::CallVerified { call, verdict }
             }
             RunEffect::Park { call, .. } => RunEvent::TimerFired { timer: RunTimer::Unpark(call) },
             RunEffect::Report(Progress::InputRequested(Question { call, .. })) => {
@@ -290,7 +348,8 @@ impl World {
         }
         let totals = self.machine.totals();
         assert_eq!(totals.model_attempts, requests);
-        assert_eq!(totals.tool_attempts, attempts + u32::try_from(self.lost.len()).unwrap());
+        let lost = u32::try_from(self.lost.len()).unwrap();
+        assert_eq!(totals.tool_attempts, attempts + lost + self.failed_before);
         let messages = self.machine.history().messages().iter();
         let in_history = messages.map(|message| match message {
             Message::Assistant { calls, .. } => calls.len(),
@@ -302,6 +361,26 @@ impl World {
         if !self.shortened {
             assert_eq!(in_history, tool_calls, "every call is in the history, answered");
         }
+    }
+}
+
+/// How a call ended, but for the attempts.
+fn record_of(how: usize) -> CallRecord {
+    let verdict = match verdict(how) {
+        Ok(text) => CallVerdict::Succeeded(ToolOutput::text(text)),
+        Err(failure) => CallVerdict::Failed(failure),
+    };
+    CallRecord { verdict, attempts: 1, waited: Duration::ZERO, stopped_by: None, out_for: None, by: None }
+}
+
+/// Whether two effects ask for the same, after however many attempts.
+fn is_same(one: &RunEffect, other: &RunEffect) -> bool {
+    match (one, other) {
+        (
+            RunEffect::Dispatch { call, tool, key_of, .. },
+            RunEffect::Dispatch { call: call2, tool: tool2, key_of: key_of2, .. },
+        ) => (call, tool, key_of) == (call2, tool2, key_of2),
+        _ => one == other,
     }
 }
 

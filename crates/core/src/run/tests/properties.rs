@@ -21,11 +21,15 @@ enum Step {
     Unparks(u32),
     Cancels,
     Suspends(u8, bool),
+    AttemptFails(u32, u32),
+    Resolves { back: u32, index: u32, how: usize },
     Waits(u64),
 }
 
-pub(super) const NAMES: [&str; 12] =
-    ["find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give", "ask_user"];
+pub(super) const NAMES: [&str; 13] = [
+    "find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give", "ask_user",
+    "file",
+];
 pub(super) const ARGUMENTS: [&str; 6] =
     ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", "", r#"{"question":"Which?"}"#];
 const TEXTS: [&str; 4] =
@@ -63,6 +67,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Overflows),
         3 => any::<bool>().prop_map(Step::Summarises),
         3 => (0..5000u64).prop_map(Step::Waits),
+        3 => (0..6u32, 1..4u32).prop_map(|(index, attempt)| Step::AttemptFails(index, attempt)),
+        6 => (0..4u32, 0..6u32, 0..8usize).prop_map(|(back, index, how)| Step::Resolves { back, index, how }),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -131,6 +137,16 @@ fn take(scene: &mut Scene, step: Step) {
             let calls = (0..8).filter(|index| calls >> index & 1 == 1).map(|index| CallKey { turn, index });
             scene.on(RunEvent::Suspended { calls: calls.collect(), model })
         }
+        Step::AttemptFails(index, attempt) => {
+            let call = CallKey { turn: scene.turn, index };
+            let (by, failure) = (scene.by.get(&call).cloned(), Failure::unavailable("Down."));
+            let wait = Duration::from_millis(50);
+            scene.on(RunEvent::AttemptFailed { call, by, attempt, failure, wait })
+        }
+        Step::Resolves { back, index, how } => {
+            let call = CallKey { turn: scene.turn.saturating_sub(back), index };
+            scene.resolves(call, verdict(how))
+        }
         Step::Waits(ms) => scene.wait(Duration::from_millis(ms)),
     };
 }
@@ -155,7 +171,18 @@ fn play_out(scene: &mut Scene) {
 fn nothing_is_done_twice(scene: &Scene) {
     let mut machine = RunMachine::new(scene.machine.run(), Arc::clone(&scene.machine.spec));
     let (mut open, mut unsure) = (BTreeMap::new(), BTreeMap::new());
+    let mut known = BTreeSet::new();
     for (at, event) in &scene.events {
+        if let RunEvent::OutcomeResolved { call, record, .. } = event
+            && unsure.values().any(|first| first == call)
+            && !matches!(&record.verdict, CallVerdict::Failed(failure) if failure.effect == EffectState::Unknown)
+            && known.insert(*call)
+            && matches!(&record.verdict, CallVerdict::Failed(failure) if failure.effect == EffectState::None)
+        {
+            unsure.retain(|what: &String, first| {
+                first != call || what.starts_with("transfer") || what.starts_with("book")
+            });
+        }
         if let RunEvent::CallEnded {
             call,
             record: CallRecord { verdict: CallVerdict::Failed(failure), by, .. },
@@ -174,7 +201,7 @@ fn nothing_is_done_twice(scene: &Scene) {
             let RunEffect::Dispatch { call, tool, arguments, key_of, .. } = effect else { continue };
             let first = unsure.get(&format!("{tool} {arguments}")).copied();
             match &*tool {
-                "pay" | "give" | "mail" => assert_eq!(first, None, "{call} {tool} {arguments}"),
+                "pay" | "give" | "mail" | "file" => assert_eq!(first, None, "{call} {tool} {arguments}"),
                 "transfer" | "book" => assert!(key_of == call || first == Some(key_of), "{call} {key_of}"),
                 _ => assert_eq!(key_of, call),
             }

@@ -98,11 +98,11 @@ fn each_open_call_goes_on_by_its_effect_and_a_recorded_end_is_not_asked_for_agai
     let mut scene = Scene::new();
     scene.asks(&[("find", "{}"), ("pay", "{}"), ("transfer", "{}"), ("news", "{}")]);
     scene.ends(0, Ok("\"found\"")).crash();
-    scene.since(expect![[r"
+    scene.since(expect![[r#"
         timer WallClock 3600s
-        run 1.2 transfer {}
-        run 1.3 news {}
-    "]]);
+        run 1.2 transfer {} after 1
+        run 1.3 news {} after 1
+    "#]]);
     scene.ends(3, Ok("news")).ends(2, Ok("sent"));
     assert_eq!(scene.observation(3), "found");
     let unknown = scene.observation(2);
@@ -141,10 +141,10 @@ fn a_repetition_keeps_the_key_of_the_first_call() {
     let mut scene = Scene::new();
     scene.asks(&[("transfer", "{}")]).ends(0, Err(Failure::outcome_unknown("Perhaps.")));
     scene.asks(&[("transfer", "{}")]).crash();
-    scene.since(expect![[r"
+    scene.since(expect![[r#"
         timer WallClock 3600s
-        run 2.0 transfer {} key of 1.0
-    "]]);
+        run 2.0 transfer {} key of 1.0 after 1
+    "#]]);
 }
 
 #[test]

@@ -11,43 +11,110 @@ pub(super) fn restored(machine: &RunMachine, snapshot: &Snapshot) -> Result<RunM
     RunMachine::restore(machine.run(), Arc::clone(&machine.spec), snapshot)
 }
 
-/// A run with something in every part of its state.
+/// A run with something in every part of its state, and calls in every state.
 fn rich() -> Scene {
     let mut scene = Scene::changed(RunLimits::default(), PanicPolicy::Observe, |spec| {
         Arc::make_mut(&mut spec.model).context_window = Some(Tokens(3000));
+        let find = super::spec("find", |find| find.output_bytes_max = 500);
+        let own =
+            tools().into_iter().map(|tool| if tool.name == find.name { Arc::clone(&find) } else { tool });
+        spec.toolbox = toolbox(&AGENT, own.collect()).0;
     });
-    let usage = Usage::new(Tokens(900), Tokens(40));
-    scene.reply(ModelReply {
-        usage: Some(usage),
-        ..asking(&[("find", "{}"), ("pay", "{}"), ("find", "{\"q\":7}")])
-    });
-    scene.ends(0, Ok(&"a long text ".repeat(3000))).ends(1, Err(Failure::outcome_unknown("Perhaps.")));
+    let usage = Some(Usage::new(Tokens(900), Tokens(40)));
+    let calls = asking(&[("find", "{}"), ("pay", "{}"), ("find", r#"{"q":7}"#)]);
+    scene.reply(ModelReply { usage, ..calls });
+    scene.ends(0, Ok(&"a long text ".repeat(60))).ends(1, Err(Failure::outcome_unknown("Perhaps.")));
     scene.reply(ModelReply { finish: Finish::Length, ..ModelReply::text("Half") });
-    scene.on(RunEvent::ModelFailed {
-        turn: scene.turn,
-        model: 0,
-        failure: Failure::invalid_arguments("No.").rejects_tool("poll"),
-        attempts: 1,
-    });
-    scene.on(RunEvent::ModelFailed {
-        turn: scene.turn,
-        model: 0,
-        failure: Failure::too_large("Too long."),
-        attempts: 1,
-    });
+    for failure in [Failure::invalid_arguments("No.").rejects_tool("poll"), Failure::too_large("Too long.")] {
+        scene.on(RunEvent::ModelFailed { turn: scene.turn, model: 0, failure, attempts: 1 });
+    }
     scene.out_for = Some(Duration::from_secs(20));
-    scene.asks(&[
-        ("news", "{}"),
-        ("stock", "{}"),
-        ("price", "{\"q\":\"tea\"}"),
-        ("transfer", "{}"),
-        ("nope", "{}"),
-    ]);
+    let tea = r#"{"q":"tea"}"#;
+    scene.asks(&[("news", "{}"), ("stock", "{}"), ("price", tea), ("transfer", "{}"), ("nope", "{}")]);
     scene.ends(0, Err(Failure::unavailable("Down."))).ends(1, Err(Failure::unavailable("Down.")));
     scene.ends(2, Err(Failure::tool_down("Out."))).on(RunEvent::Interrupted {});
     let calls = vec![CallKey { turn: scene.turn, index: 3 }];
     scene.on(RunEvent::Suspended { calls, model: false });
     scene
+}
+
+fn summarising() -> Scene {
+    let mut scene = Scene::changed(RunLimits::default(), PanicPolicy::Observe, |spec| {
+        Arc::make_mut(&mut spec.model).context_window = Some(Tokens(1500));
+    });
+    let long = "so it is ".repeat(60);
+    for n in 0.. {
+        if scene.summary.is_some() {
+            break;
+        }
+        let arguments = json!({ "q": format!("{n} {long}") }).to_string();
+        scene.asks(&[("find", &arguments)]).ends(0, Ok(&n.to_string()));
+    }
+    scene
+}
+
+/// A run for each phase.
+fn phases() -> Vec<(&'static str, Scene)> {
+    let mut last_words = Scene::with(RunLimits { turns: 1, ..RunLimits::default() }, PanicPolicy::Observe);
+    last_words.asks(&[("find", "{}")]).ends(0, Ok("half"));
+    let mut settling = Scene::new();
+    settling.asks(&[("pay", "{}"), ("news", "{}"), ("find", "{}")]).ends(1, Err(Failure::gone("Closed.")));
+    let mut ended = Scene::new();
+    ended.says("Done.");
+    let summarising = summarising();
+    vec![
+        ("calling", rich()),
+        ("summarising", summarising),
+        ("asking", last_words),
+        ("settling", settling),
+        ("ended", ended),
+    ]
+}
+
+/// One line of the file of snapshots, apart from the digest of the agent, which changes with every
+/// field that a declaration gets.
+fn line(name: &str, scene: &Scene) -> String {
+    let state = String::from_utf8(scene.machine.snapshot()).unwrap();
+    let state = state.replace(&agent(scene), r#""agent":0"#);
+    format!(r#"{{"fold_version":{FOLD_VERSION},"name":"{name}","state":{state}}}"#)
+}
+
+fn agent(scene: &Scene) -> String {
+    let digest = serde_json::to_string(&snapshot::declared(&scene.machine.spec)).unwrap();
+    format!(r#""agent":{digest}"#)
+}
+
+/// The file stands for the snapshots of programs that were built before this one.
+#[test]
+fn a_change_of_the_fold_or_of_its_state_counts_the_version_up() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run/tests/snapshots.jsonl");
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    let is_of_this_version = stored.starts_with(&format!(r#"{{"fold_version":{FOLD_VERSION},"#));
+    if !is_of_this_version && std::env::var_os("UPDATE_EXPECT").is_some() {
+        let lines: Vec<String> = phases().iter().map(|(name, scene)| line(name, scene) + "\n").collect();
+        return std::fs::write(path, lines.concat()).unwrap();
+    }
+    assert!(is_of_this_version, "write the snapshots of the new version with UPDATE_EXPECT=1");
+    assert_eq!(stored.lines().count(), phases().len());
+    for (line, (name, scene)) in stored.lines().zip(phases()) {
+        let start = format!(r#"{{"fold_version":{FOLD_VERSION},"name":"{name}","state":"#);
+        let state = line.strip_prefix(&start).and_then(|rest| rest.strip_suffix('}')).unwrap();
+        let body = state.replacen(r#""agent":0"#, &agent(&scene), 1).into_bytes().into();
+        let old = Snapshot { seq: 1, fold_version: FOLD_VERSION, body };
+        assert_eq!(
+            restored(&scene.machine, &old).as_ref(),
+            Ok(&scene.machine),
+            "`{name}` is folded or written otherwise than by version {FOLD_VERSION}: count FOLD_VERSION up"
+        );
+    }
+}
+
+#[test]
+fn no_text_of_the_conversation_is_in_a_snapshot_twice() {
+    for (name, scene) in phases() {
+        let state = String::from_utf8(scene.machine.snapshot()).unwrap();
+        assert_eq!(state.matches("Do it.").count(), 1, "{name}");
+    }
 }
 
 #[test]

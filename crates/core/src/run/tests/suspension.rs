@@ -20,12 +20,12 @@ fn what_was_not_begun_is_sent_out_as_for_the_first_time_whatever_its_effect() {
     let mut scene = Scene::new();
     scene.asks(&[("find", "{}"), ("pay", "{}"), ("give", "{}"), ("transfer", "{}")]);
     scene.suspend(&[key(1, 2), key(1, 3)], false);
-    scene.seen(expect![[r"
+    scene.seen(expect![[r#"
         timer WallClock 3600s
         run 1.0 find {}
         run 1.1 pay {}
-        run 1.3 transfer {}
-    "]]);
+        run 1.3 transfer {} after 1
+    "#]]);
     assert_eq!(scene.machine.totals().tool_attempts, 2, "only what was under way is charged");
     scene.ends(0, Ok("found")).ends(1, Ok("\"paid\"")).ends(3, Ok("sent"));
     assert_eq!(scene.observation(2), "paid");

@@ -5,6 +5,7 @@
 //! in a tool does not also make it unknown to every agent.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{Attendance, ResiliencePolicy};
@@ -16,11 +17,12 @@ use super::document::{Document, join};
 use super::file::{ConfigFile, TelemetryFile};
 use super::policy::ResilienceFile;
 use super::unit::Length;
-use super::{Config, DEFAULT_MODEL, TelemetryConfig, ToolConfig, secret};
+use super::{Config, DEFAULT_MODEL, TelemetryConfig, ToolConfig, Written, secret};
 
 mod agent;
 mod chaos;
 mod fallback;
+mod journal;
 mod model;
 mod tool;
 
@@ -43,6 +45,8 @@ pub(super) fn resolve(
     let redact = resolver.redact(&file.redact.patterns);
     let TelemetryFile { otlp_endpoint, service_name } = file.telemetry;
     let telemetry = TelemetryConfig { otlp_endpoint: otlp_endpoint.map(|url| url.0), service_name };
+    let journal = resolver.journal(file.journal);
+    let worker = resolver.worker(file.worker);
     Config {
         models,
         agents,
@@ -51,7 +55,10 @@ pub(super) fn resolve(
         chaos,
         redact,
         telemetry,
+        journal,
+        worker,
         attendance: Attendance::Unattended,
+        written: Written(Arc::new(document.value().clone())),
     }
 }
 
@@ -105,6 +112,9 @@ impl Resolver<'_, '_> {
             let expected = "no secret in this file";
             let hint = match pointer.starts_with("/tools/") {
                 true => "put it into an environment variable and write `${NAME}` in its place",
+                false if pointer.starts_with("/journal") => {
+                    "write the whole address into an environment variable and name that with `journal.url_env`"
+                }
                 false => "take it out; a model's key is in the variable that `api_key_env` names",
             };
             self.document.wrong_found(&pointer, expected, "what looks like one", Some(hint.to_owned()));

@@ -49,8 +49,14 @@ impl Sim {
     }
 
     pub(super) fn call_of(&mut self, run: u128, n: u64, effect: Effect, deadline: Timestamp) {
-        let run = RunId::from_u128(run);
-        self.event(CallEvent::Submitted { ticket: Ticket(n), run, effect, deadline });
+        let (ticket, run, attempts_made) = (Ticket(n), RunId::from_u128(run), 0);
+        self.event(CallEvent::Submitted { ticket, run, effect, deadline, attempts_made });
+    }
+
+    /// A call that another process had begun.
+    pub(super) fn call_again(&mut self, n: u64, effect: Effect, attempts_made: u32) {
+        let (ticket, run, deadline) = (Ticket(n), RunId::from_u128(1), Timestamp::MAX);
+        self.event(CallEvent::Submitted { ticket, run, effect, deadline, attempts_made });
     }
 
     pub(super) fn event(&mut self, event: CallEvent<Value>) {
