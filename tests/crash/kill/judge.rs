@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{CallKey, CallVerdict, RunEvent, RunId, Seq};
+use dauntless_contract::{CallKey, CallVerdict, RunEvent, RunId, Seq, Verified, VerifyVerdict};
 
 use super::ledger::{Class, Intent, Point, Request, WorkerNo};
 
@@ -96,7 +96,7 @@ const RULES: [(&str, Rule); 10] = [
     ("no place is skipped", no_place_is_skipped),
     ("a once call is sent once", a_once_call_is_sent_once),
     ("one intent has one key", one_intent_has_one_key),
-    ("a keyed effect takes place once", a_keyed_effect_takes_place_once),
+    ("what must not take place twice takes place once", no_effect_is_doubled),
     ("a success took place", a_success_took_place),
     ("a call ends once", a_call_ends_once),
     ("what was recorded is not done again", what_was_recorded_is_not_done_again),
@@ -136,7 +136,7 @@ fn calls(evidence: &Evidence) -> impl Iterator<Item = (Intent, Class, Option<&St
         Request::Tool { intent, class, key, executed, .. } => {
             Some((*intent, *class, key.as_ref(), *executed))
         }
-        Request::Model { .. } => None,
+        Request::Model { .. } | Request::Question { .. } => None,
     })
 }
 
@@ -168,10 +168,11 @@ fn one_intent_has_one_key(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
     found
 }
 
-fn a_keyed_effect_takes_place_once(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
+fn no_effect_is_doubled(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
     let mut done = BTreeSet::new();
-    let keyed = calls(evidence).filter(|(_, class, _, executed)| *class == Class::Keyed && *executed);
-    let twice = keyed.filter(|(intent, ..)| !done.insert(*intent));
+    let guarded = |class| matches!(class, Class::Keyed | Class::Verifiable | Class::Once);
+    let effects = calls(evidence).filter(|(_, class, _, executed)| guarded(*class) && *executed);
+    let twice = effects.filter(|(intent, ..)| !done.insert(*intent));
     twice.map(|(intent, ..)| (Some(intent.run), format!("{intent} took place again"))).collect()
 }
 
@@ -212,6 +213,13 @@ fn a_call_ends_once(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
                 RunEvent::CallEnded { call, .. } if open.remove(call).is_none() => {
                     tell(format!("call {call} ended, which was not open"));
                 }
+                // It is made again, and ends by that.
+                RunEvent::CallVerified {
+                    verdict: VerifyVerdict::Answered(Verified::NotHappened), ..
+                } => {}
+                RunEvent::CallVerified { call, .. } if open.remove(call).is_none() => {
+                    tell(format!("call {call} was asked about, which was not open"));
+                }
                 RunEvent::Interrupted {} => open.retain(|_, tool| **tool != *Class::Once.as_str()),
                 _ => {}
             }
@@ -231,6 +239,7 @@ fn what_was_recorded_is_not_done_again(evidence: &Evidence) -> Vec<(Option<u64>,
                 let newest = asked.entry(*run).or_default();
                 *newest = (*newest).max(*turn);
             }
+            Request::Question { .. } => {}
             Request::Tool { intent, worker, .. } => {
                 if asked.get(&intent.run).is_some_and(|newest| *newest > intent.turn) {
                     let text = format!("worker {worker} sent {intent} after the turn was recorded");

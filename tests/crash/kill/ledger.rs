@@ -49,13 +49,15 @@ pub enum Class {
     Idempotent,
     /// Nothing, by its key.
     Keyed,
+    /// Harm, and one can ask whether it is one.
+    Verifiable,
     /// Harm.
     Once,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::ReadOnly, Self::Idempotent, Self::Keyed, Self::Once];
+    pub const ALL: [Self; 5] = [Self::ReadOnly, Self::Idempotent, Self::Keyed, Self::Verifiable, Self::Once];
 
     /// The word that a configuration has for it, and the name of the tool.
     pub const fn as_str(self) -> &'static str {
@@ -63,6 +65,7 @@ impl Class {
             Self::ReadOnly => "read_only",
             Self::Idempotent => "idempotent",
             Self::Keyed => "keyed",
+            Self::Verifiable => "verifiable",
             Self::Once => "once",
         }
     }
@@ -143,6 +146,11 @@ pub enum Request {
         /// Whether it had its effect.
         executed: bool,
     },
+    /// Somebody asked whether a call had its effect.
+    Question {
+        /// The call.
+        intent: Intent,
+    },
 }
 
 /// All that arrived.
@@ -219,7 +227,7 @@ impl Ledger {
         });
         let known = key.as_ref().filter(|_| class == Class::Keyed).and_then(|key| book.results.get(key));
         let executed = known.is_none() && aim.is_none_or(|aim| aim.point == Point::AfterEffect);
-        let said = known.cloned().unwrap_or_else(|| format!("{intent} is done"));
+        let said = known.cloned().unwrap_or_else(|| done(intent));
         if let Some(key) = key.clone().filter(|_| executed) {
             book.results.insert(key, said.clone());
         }
@@ -230,8 +238,23 @@ impl Ledger {
         (said, aim.map_or(Duration::ZERO, |aim| aim.hold))
     }
 
+    /// Takes in the question whether a call had its effect. Answers what the tool said then.
+    pub fn verify(&self, intent: Intent) -> Option<String> {
+        let mut book = self.book();
+        book.requests.push(Request::Question { intent });
+        let happened = book.requests.iter().any(
+            |request| matches!(request, Request::Tool { intent: of, executed: true, .. } if *of == intent),
+        );
+        happened.then(|| done(intent))
+    }
+
     fn hit(&self, hit: Hit) {
         // Whoever waited for it may be gone at the end.
         let _ = self.hits.lock().unwrap_or_else(PoisonError::into_inner).send(hit);
     }
+}
+
+/// What a tool says.
+fn done(intent: Intent) -> String {
+    format!("{intent} is done")
 }

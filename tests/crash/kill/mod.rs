@@ -218,7 +218,9 @@ impl Round {
         let point = Point::ALL.into_iter().cycle().nth(self.strikes.len()).unwrap_or(Point::Random);
         let class = self.chance.pick(&Class::ALL).unwrap_or(Class::Once);
         let standing = self.workers.iter().filter(|worker| worker.stopped.is_none()).count();
-        let blow = if standing > 1 && self.chance.below(4) == 0 { Blow::Stop } else { Blow::Kill };
+        // Whoever only stands still is answered in the end, and so its call had its effect.
+        let stops = standing > 1 && point != Point::BeforeEffect && self.chance.below(4) == 0;
+        let blow = if stops { Blow::Stop } else { Blow::Kill };
         let length = match self.plan.store {
             // Whoever stands still keeps its runs in a file, and may keep the others from writing.
             Kind::Sqlite => Duration::from_millis(200 + self.chance.below(600)),

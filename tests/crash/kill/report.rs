@@ -17,6 +17,7 @@ pub struct Report {
     points: Vec<(Point, usize, usize)>,
     classes: Vec<(Class, usize, usize, usize)>,
     unknown: usize,
+    questions: usize,
     interruptions: usize,
     takeovers: u64,
     late_results: u64,
@@ -34,7 +35,7 @@ impl Report {
                 Request::Tool { intent, class: of, executed, .. } if *of == class => {
                     Some((*intent, *executed))
                 }
-                Request::Tool { .. } | Request::Model { .. } => None,
+                Request::Tool { .. } | Request::Model { .. } | Request::Question { .. } => None,
             });
             let requests: Vec<(Intent, bool)> = requests.collect();
             let intents: BTreeSet<Intent> = requests.iter().map(|(intent, _)| *intent).collect();
@@ -57,6 +58,11 @@ impl Report {
                 .observed
                 .values()
                 .filter(|texts| texts.iter().any(|text| text.contains("outcome_unknown")))
+                .count(),
+            questions: evidence
+                .requests
+                .iter()
+                .filter(|request| matches!(request, Request::Question { .. }))
                 .count(),
             interruptions: events.filter(|event| matches!(event, RunEvent::Interrupted {})).count(),
             takeovers: evidence.records.iter().map(|run| run.epoch.saturating_sub(1)).sum(),
@@ -85,9 +91,15 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "  {} runs; {} changes of owner, {} interruptions, {} calls shown as unknown, {} late results, {} taken out \
-             of quarantine",
-            self.runs, self.takeovers, self.interruptions, self.unknown, self.late_results, self.reopened
+            "  {} runs; {} changes of owner, {} interruptions, {} calls shown as unknown, {} asked about, \
+             {} late results, {} taken out of quarantine",
+            self.runs,
+            self.takeovers,
+            self.interruptions,
+            self.unknown,
+            self.questions,
+            self.late_results,
+            self.reopened
         )
     }
 }

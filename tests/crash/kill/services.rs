@@ -22,6 +22,8 @@ pub(super) const WORKER_HEADER: &str = "x-worker";
 pub(super) const WORKER_VARIABLE: &str = "CRASH_WORKER";
 /// How the name of a worker begins.
 pub(super) const WORKER_PREFIX: &str = "crash-worker-";
+/// Where one asks whether a call happened; the intent follows.
+pub(super) const QUESTION: &str = "/happened/";
 const GOAL: &str = "Do all of run ";
 
 /// The goal of a run.
@@ -33,13 +35,7 @@ pub(super) fn goal(run: u64) -> String {
 pub(super) fn calls(seed: u64, run: u64, turn: u32) -> Vec<Class> {
     let mut chance = Chance::new(seed ^ (run << 20) ^ u64::from(turn));
     let count = 2 + chance.below(3);
-    let draw = |_| match chance.below(4) {
-        0 => Class::ReadOnly,
-        1 => Class::Idempotent,
-        2 => Class::Keyed,
-        _ => Class::Once,
-    };
-    (0..count).map(draw).collect()
+    (0..count).filter_map(|_| chance.pick(&Class::ALL)).collect()
 }
 
 /// The model as one worker sees it.
@@ -79,13 +75,16 @@ fn run_of(request: &ChatRequest) -> Option<u64> {
 /// The tools of all workers.
 pub(super) fn tools(ledger: &Arc<Ledger>) -> Result<RequestCounter, Error> {
     let ledger = Arc::clone(ledger);
-    Ok(RequestCounter::answering(move |request| match called(request) {
-        Some((worker, class, intent)) => {
+    Ok(RequestCounter::answering(move |request| {
+        if let Some((worker, class, intent)) = called(request) {
             let key = request.header("idempotency-key").map(str::to_owned);
             let (said, hold) = ledger.tool(worker, class, intent, key);
-            Answer::ok(said).after(WORKS.max(hold))
+            return Answer::ok(said).after(WORKS.max(hold));
         }
-        None => Answer::status(400),
+        match asked(request) {
+            Some(intent) => ledger.verify(intent).map_or_else(|| Answer::status(404), Answer::ok),
+            None => Answer::status(400),
+        }
     })?)
 }
 
@@ -95,4 +94,9 @@ fn called(request: &SeenRequest) -> Option<(WorkerNo, Class, Intent)> {
         Class::ALL.into_iter().find(|class| request.path.strip_prefix('/') == Some(class.as_str()))?;
     let body: Value = serde_json::from_str(&request.body).ok()?;
     Some((worker, class, body.get("intent")?.as_str()?.parse().ok()?))
+}
+
+/// The call that somebody asks about.
+fn asked(request: &SeenRequest) -> Option<Intent> {
+    request.path.strip_prefix(QUESTION)?.replace("%2F", "/").parse().ok()
 }

@@ -10,7 +10,7 @@ use dauntless_contract::RunId;
 use dauntless_testkit::StrictProvider;
 
 use super::ledger::{Class, Ledger, WorkerNo};
-use super::services::{self, WORKER_HEADER, WORKER_PREFIX, WORKER_VARIABLE, goal};
+use super::services::{self, QUESTION, WORKER_HEADER, WORKER_PREFIX, WORKER_VARIABLE, goal};
 use crate::store::Error;
 
 /// How long a worker's runs wait for another where the store cannot see it die.
@@ -39,7 +39,7 @@ pub(super) struct Worker {
 impl Site {
     /// Writes the configuration of all workers and runs.
     pub(super) fn configure(&self, journal: &str, tools: &str) -> Result<(), Error> {
-        let names: Vec<&str> = Class::ALL.map(Class::as_str).to_vec();
+        let names = Class::ALL.map(Class::as_str);
         let mut text = format!(
             "[journal]\nurl = {journal:?}\n[worker]\nttl = \"{}ms\"\ngrace = \"5s\"\n\
              [model]\nprovider = \"openai\"\nname = \"m\"\ncontext_window = 1000000\n\
@@ -48,14 +48,18 @@ impl Site {
             TTL.as_millis(),
             self.turns + 10,
         );
-        for name in names {
-            let key =
-                if name == Class::Keyed.as_str() { "idempotency_header = \"Idempotency-Key\"\n" } else { "" };
+        for class in Class::ALL {
+            let name = class.as_str();
+            let more = match class {
+                Class::ReadOnly | Class::Idempotent | Class::Once => String::new(),
+                Class::Keyed => "idempotency_header = \"Idempotency-Key\"\n".to_owned(),
+                Class::Verifiable => format!("verify = {{ url = \"{tools}{QUESTION}{{intent}}\" }}\n"),
+            };
             text += &format!(
                 "[tools.{name}]\ndescription = \"Does it.\"\neffect = \"{name}\"\ntimeout = \"30s\"\ndeadline = \"1m\"\n\
                  parameters = {{ type = \"object\", required = [\"intent\"], properties = {{ intent = {{ type = \"string\" }} }} }}\n\
-                 [tools.{name}.http]\nmethod = \"POST\"\nurl = \"{tools}/{name}\"\nhosts = [\"127.0.0.1\"]\n{key}\
-                 headers = {{ {WORKER_HEADER} = \"${{{WORKER_VARIABLE}}}\" }}\n",
+                 [tools.{name}.http]\nmethod = \"POST\"\nurl = \"{tools}/{name}\"\nhosts = [\"127.0.0.1\"]\n\
+                 headers = {{ {WORKER_HEADER} = \"${{{WORKER_VARIABLE}}}\" }}\n{more}",
             );
         }
         Ok(std::fs::write(self.config(), text)?)
