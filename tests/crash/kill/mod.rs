@@ -190,14 +190,8 @@ impl Round {
         Ok(())
     }
 
-    /// Lets those go on whose time is over, and puts others in the places of those that are gone.
+    /// Puts others in the places of those that are gone.
     fn tend(&mut self) -> Result<(), Error> {
-        let now = Instant::now();
-        for worker in &mut self.workers {
-            if worker.stopped.is_some_and(|until| until <= now) {
-                worker.go_on()?;
-            }
-        }
         let mut gone = Vec::new();
         for (at, worker) in self.workers.iter_mut().enumerate() {
             if worker.has_ended()? {
@@ -217,7 +211,7 @@ impl Round {
     fn strike(&mut self) -> Result<bool, Error> {
         let point = Point::ALL.into_iter().cycle().nth(self.strikes.len()).unwrap_or(Point::Random);
         let class = self.chance.pick(&Class::ALL).unwrap_or(Class::Once);
-        let standing = self.workers.iter().filter(|worker| worker.stopped.is_none()).count();
+        let standing = self.workers.iter().filter(|worker| worker.stands()).count();
         // Whoever only stands still is answered in the end, and so its call had its effect.
         let stops = standing > 1 && point != Point::BeforeEffect && self.chance.below(4) == 0;
         let blow = if stops { Blow::Stop } else { Blow::Kill };
@@ -248,12 +242,8 @@ impl Round {
     fn aim(&mut self, point: Point, class: Class, hold: Duration) -> Option<Hit> {
         if point == Point::Random {
             std::thread::sleep(Duration::from_millis(self.chance.below(150)));
-            let standing: Vec<u64> = self
-                .workers
-                .iter()
-                .filter(|worker| worker.stopped.is_none())
-                .map(|worker| worker.number)
-                .collect();
+            let standing: Vec<u64> =
+                self.workers.iter().filter(|worker| worker.stands()).map(|worker| worker.number).collect();
             return self.chance.pick(&standing).map(|worker| Hit { worker, intent: None });
         }
         self.site.ledger.aim(Some(Aim { point, class, hold }));
@@ -277,7 +267,7 @@ impl Round {
                 self.reopened += u64::from(self.store.reopen(run.run).await?);
             }
             let counts = self.store.counts(ClaimFilter::default()).await?;
-            let standing = self.workers.iter().all(|worker| worker.stopped.is_none());
+            let standing = self.workers.iter().all(|worker| worker.stands());
             if standing && counts.ready + counts.driven + counts.orphaned + counts.quarantined == 0 {
                 return Ok(());
             }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dauntless_contract::RunId;
@@ -32,8 +33,8 @@ pub(super) struct Worker {
     pub(super) number: WorkerNo,
     child: Child,
     model: StrictProvider,
-    /// Until when it stands still.
-    pub(super) stopped: Option<Instant>,
+    /// Wakes it. In a thread, because whoever stands still while it writes keeps us waiting too.
+    waker: Option<JoinHandle<()>>,
 }
 
 impl Site {
@@ -99,7 +100,7 @@ impl Site {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
-        Ok(Worker { number, child, model, stopped: None })
+        Ok(Worker { number, child, model, waker: None })
     }
 
     /// What a worker wrote.
@@ -116,17 +117,21 @@ impl Worker {
         Ok(())
     }
 
-    /// Stands still from now on.
+    /// Stands still for a while.
     pub(super) fn stop(&mut self, length: Duration) -> Result<(), Error> {
-        self.signal("-STOP")?;
-        self.stopped = Some(Instant::now() + length);
+        let id = self.child.id();
+        signal(id, "-STOP")?;
+        self.waker = Some(std::thread::spawn(move || {
+            std::thread::sleep(length);
+            // A worker that cannot be woken does not end in order, and that is told.
+            let _ = signal(id, "-CONT");
+        }));
         Ok(())
     }
 
-    /// Goes on as if nothing had been.
-    pub(super) fn go_on(&mut self) -> Result<(), Error> {
-        self.stopped = None;
-        self.signal("-CONT")
+    /// Whether it does not stand still.
+    pub(super) fn stands(&self) -> bool {
+        self.waker.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Whether it has ended.
@@ -136,7 +141,7 @@ impl Worker {
 
     /// Asks it to end in order. Answers whether it did.
     pub(super) fn end(&mut self) -> Result<bool, Error> {
-        self.signal("-TERM")?;
+        signal(self.child.id(), "-TERM")?;
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
             if let Some(status) = self.child.try_wait()? {
@@ -155,16 +160,20 @@ impl Worker {
             .map(|found| format!("worker {}: {}", self.number, found.broken))
             .collect()
     }
-
-    fn signal(&self, signal: &str) -> Result<(), Error> {
-        Command::new("kill").args([signal, &self.child.id().to_string()]).status()?;
-        Ok(())
-    }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        // The id is the child's until it was waited for, so the waker goes first.
+        if let Some(waker) = self.waker.take() {
+            let _ = waker.join();
+        }
         // Ended already, but for a harness that failed.
         let _ = self.kill();
     }
+}
+
+fn signal(id: u32, signal: &str) -> Result<(), Error> {
+    Command::new("kill").args([signal, &id.to_string()]).status()?;
+    Ok(())
 }
