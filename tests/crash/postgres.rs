@@ -27,7 +27,8 @@ impl Server {
         Self::with(dir, &[])
     }
 
-    /// Makes a cluster in a directory that may have files for it, and starts it.
+    /// Makes a cluster in a directory that may have files for it, and starts it. The files of the
+    /// cluster have not reached the disk by then.
     pub fn with(dir: &Path, settings: &[&str]) -> Self {
         let user = server_user();
         let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
@@ -37,7 +38,9 @@ impl Server {
             }
         }
         let mut command = program("initdb", user);
-        command.args(["-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "-D"]).arg(dir.join("data"));
+        command
+            .args(["-N", "-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "-D"])
+            .arg(dir.join("data"));
         let made = command.output().unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         Self::start(dir, settings)
@@ -60,7 +63,7 @@ impl Server {
         }
         let mut command = program("pg_basebackup", user);
         command
-            .args(["-R", "-c", "fast", "-U", "tester", "-h"])
+            .args(["-N", "-R", "-c", "fast", "-U", "tester", "-h"])
             .arg(&self.dir)
             .arg("-D")
             .arg(dir.join("data"));
@@ -148,7 +151,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop();
+        // Nothing of it is kept, so nothing has to reach the disk.
+        self.kill();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

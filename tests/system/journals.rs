@@ -15,7 +15,7 @@ use dauntless_contract::{
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::run::{
-    AnswerShape, FOLD_VERSION, ModelFallback, Recovery, RunEffect, RunMachine, RunSpec, toolbox,
+    AnswerShape, FOLD_VERSION, ModelFallback, Recovery, RunEffect, RunMachine, RunSpec, Verification, toolbox,
 };
 use expect_test::expect_file;
 use serde::Deserialize;
@@ -193,11 +193,17 @@ fn shown(effect: &RunEffect, now: Timestamp) -> Option<String> {
                 after(*deadline)
             )
         }
-        RunEffect::Dispatch { call, asked, tool, arguments, key_of, .. } => {
+        RunEffect::Dispatch { call, asked, tool, arguments, key_of, attempts_made, deadline: _ } => {
             let key = if key_of == call { String::new() } else { format!(" with the key of {key_of}") };
             let by = if asked == tool { String::new() } else { format!(" in place of {asked}") };
-            format!("call {call} {tool} {arguments}{by}{key}")
+            let made =
+                if *attempts_made == 0 { String::new() } else { format!(" after {attempts_made} attempts") };
+            format!("call {call} {tool} {arguments}{by}{key}{made}")
         }
+        RunEffect::Verify(Verification { call, tool, arguments, key_of, deadline: _ }) => {
+            format!("ask {tool} whether {call} happened, with {arguments} and the key of {key_of}")
+        }
+        RunEffect::Verify(verification) => format!("verify {} {}", verification.call, verification.tool),
         RunEffect::CancelCall { call, reach } => format!("cancel {call} {reach:?}"),
         RunEffect::CancelModel { turn } => format!("cancel the model in turn {turn}"),
         RunEffect::StartTimer { timer, at } => format!("timer {timer:?} in {:?}", after(*at)),

@@ -4,6 +4,7 @@
 
 mod context;
 mod corpus;
+#[expect(clippy::panic, reason = "a journal that cannot be folded is told whole by a panic")]
 mod journals;
 #[path = "../fuzz/properties/mod.rs"]
 #[expect(unreachable_pub, reason = "public for the fuzz targets, which are a workspace of their own")]

@@ -14,7 +14,8 @@ use crate::exit;
 mod runs;
 
 pub(crate) use runs::{
-    AnswerArgs, ExportArgs, ForkArgs, OneRunArgs, ReplayArgs, RunsArgs, ShowArgs, SubmitArgs,
+    AnswerArgs, ExportArgs, ForkArgs, OneRunArgs, ReplayArgs, ResumeArgs, RunsArgs, ShowArgs, SubmitArgs,
+    WorkArgs,
 };
 
 /// Runs agents whose tools may fail.
@@ -33,7 +34,8 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     Show(ShowArgs),
     /// Let a worker take a run that is paused or in quarantine
-    Resume(OneRunArgs),
+    Resume(ResumeArgs),
+    Work(WorkArgs),
     /// Ask a run to end: it answers the calls it has open, and ends as cancelled
     Cancel(OneRunArgs),
     Answer(AnswerArgs),
@@ -92,6 +94,11 @@ pub(crate) struct RunArgs {
     /// Show each finished span on standard error: turns, calls and attempts with their times
     #[arg(long)]
     pub(crate) trace: bool,
+    /// Keep the run in the journal, so that it survives this process: `dauntless resume` goes on with it
+    ///
+    /// Ctrl-C then lets go of the run in good order and does not cancel it.
+    #[arg(long, conflicts_with_all = ["model", "base_url", "repeat", "chaos", "control", "no_control"])]
+    pub(crate) durable: bool,
     /// Run the goal so many times, one run after another
     ///
     /// The exit code is that of the first run that did not complete.

@@ -7,3 +7,4 @@ pub(crate) mod running;
 pub(crate) mod runs;
 pub(crate) mod texts;
 pub(crate) mod tools;
+pub(crate) mod work;

@@ -9,7 +9,7 @@ use dauntless_daemon::wiring::RunStream;
 use crate::exit::{Exit, Stop};
 use crate::output::{self, Reader};
 use crate::progress::{Story, length};
-use crate::screen::Screen;
+use crate::screen::{Detail, Screen};
 use crate::signals::Signals;
 
 /// How the events of a run are shown.
@@ -40,7 +40,7 @@ impl<W: Write> View<W> {
         Self::Lines { story: Story::default(), screen, words }
     }
 
-    fn see(&mut self, event: &Progress) -> Result<Reader, Stop> {
+    pub(crate) fn see(&mut self, event: &Progress) -> Result<Reader, Stop> {
         match self {
             Self::Json => {
                 let line = serde_json::to_string(event);
@@ -63,7 +63,7 @@ impl<W: Write> View<W> {
         }
     }
 
-    fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if let Self::Lines { screen, .. } = self {
             screen.clear();
         }
@@ -152,6 +152,23 @@ pub(crate) fn why_stopped(outcome: &Outcome) -> String {
         let _ = writeln!(text, "Best partial answer:\n{}", output::harmless(partial));
     }
     text
+}
+
+/// Prints the answer, or why there is none.
+pub(crate) fn told<W: Write>(view: &View<W>, outcome: &Outcome, detail: Detail) -> Result<(), Stop> {
+    if detail != Detail::Hidden {
+        output::tell(&format!("     {}", used(outcome)));
+    }
+    match outcome.answer() {
+        None => output::tell(&why_stopped(outcome)),
+        Some(_) if matches!(view, View::Json) => {}
+        Some(answer) if view.has_shown(answer) => {}
+        // A reader who wanted less than the whole answer is no failure of the run.
+        Some(answer) => match output::print_answer(answer)? {
+            Reader::Listening | Reader::Gone => {}
+        },
+    }
+    Ok(())
 }
 
 /// What a run used, in one line.

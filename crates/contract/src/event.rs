@@ -138,6 +138,15 @@ pub enum RunEvent {
         /// Who.
         by: Arc<str>,
     },
+    /// The agent of the run is configured otherwise than before, and the run goes on with one of the two.
+    ConfigChosen {
+        /// The one it goes on with, by the hash of its bytes.
+        config: Arc<str>,
+        /// The other.
+        over: Arc<str>,
+        /// Who chose.
+        by: Arc<str>,
+    },
     /// A letter to the run led to nothing.
     LetterSetAside {
         /// The sender's name for it.

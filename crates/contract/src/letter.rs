@@ -22,6 +22,11 @@ pub enum LetterContent {
         /// The words; blank when the user has none.
         text: Arc<str>,
     },
+    /// Which configuration the run shall go on with, of two of its agent.
+    Configure {
+        /// The one that the agent has now, in place of the one the run has had so far.
+        adopt: bool,
+    },
     /// A call came to its end after the run had been taken over from the worker that had started it.
     LateResult {
         /// The call.

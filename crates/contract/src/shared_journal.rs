@@ -69,6 +69,28 @@ impl fmt::Display for BlobHash {
     }
 }
 
+/// Reads what [`Display`](fmt::Display) writes.
+impl std::str::FromStr for BlobHash {
+    type Err = NotAHash;
+
+    fn from_str(text: &str) -> Result<Self, NotAHash> {
+        let mut bytes = [0; 32];
+        if text.len() != 2 * bytes.len() || !text.is_ascii() {
+            return Err(NotAHash);
+        }
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| NotAHash)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| NotAHash)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// A text is no hash of a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the hash of a blob has 64 hexadecimal digits")]
+pub struct NotAHash;
+
 impl fmt::Debug for BlobHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

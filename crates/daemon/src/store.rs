@@ -13,11 +13,6 @@ use dauntless_journal::{OpenError, Postgres, PostgresConfig, Sqlite};
 use crate::config::{JournalConfig, StoreAddress, StoreConfig};
 use crate::wiring::Environment;
 
-pub use dauntless_runtime::CODE_VERSION;
-
-/// The versions whose runs this program drives.
-pub const CODE_VERSIONS: [&str; 1] = [CODE_VERSION];
-
 /// A journal that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -19,7 +19,7 @@ pub use memory::Memory;
 pub use postgres::{Postgres, PostgresConfig};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{OpenError, Sqlite};
-pub use stored::decode;
+pub use stored::{decode, hash_of as blob_hash};
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use trouble::Trouble;

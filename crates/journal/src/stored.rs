@@ -245,8 +245,8 @@ pub(crate) fn decode_record(body: &[u8]) -> Result<CallRecord, JournalError> {
     serde_json::from_slice(&body).map_err(|error| unreadable(&error))
 }
 
-/// The name of a blob.
-pub(crate) fn hash_of(bytes: &[u8]) -> BlobHash {
+/// The name that a store gives to these bytes.
+pub fn hash_of(bytes: &[u8]) -> BlobHash {
     BlobHash(sha2::Sha256::digest(bytes).into())
 }
 

@@ -183,6 +183,11 @@ impl RunStream {
         self.canceller.clone()
     }
 
+    /// What its worker tells it.
+    pub fn reins(&self) -> Reins {
+        Reins { actor: self.canceller.actor.clone() }
+    }
+
     /// A way to answer its questions, which come as [`Progress::InputRequested`].
     pub fn answerer(&self) -> Answerer {
         self.answerer.clone()

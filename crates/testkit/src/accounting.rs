@@ -91,6 +91,7 @@ impl CallAccounting {
                 | RunEvent::OutcomeResolved { .. }
                 | RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
+                | RunEvent::ConfigChosen { .. }
                 | RunEvent::LetterSetAside { .. }
                 | RunEvent::Interrupted {}
                 | RunEvent::Suspended { .. } => {}

@@ -43,6 +43,11 @@ impl Device {
         self.folder.join(name)
     }
 
+    /// Waits until all that was written has reached it.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        call("sync", &["--file-system", &text(&self.place())]).map(drop)
+    }
+
     /// Nothing reaches it from now on.
     pub(crate) fn cut(&self) -> Result<(), Error> {
         call("python3", &["-c", CUT, &text(&self.place())]).map(drop)

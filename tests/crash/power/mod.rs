@@ -78,6 +78,8 @@ impl Bench {
         let mut chance = Chance::new(options.seed);
         let (mut known, mut lost, mut proven) = (Acknowledged::new(), 0, 0);
         self.start_server();
+        // A server that was set up before the power failed.
+        self.device.sync()?;
         for round in 0..options.cuts {
             let unsynced = self.device.place().join(format!("unsynced-{round}"));
             let mut process = Process::start(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use dauntless_contract::{CallKey, RunState, Seq};
 
-use super::ConfigArg;
+use super::{ConfigArg, ControlArgs};
 use crate::exit;
 
 /// Leave a goal to the workers, and print the id of its run
@@ -88,6 +88,59 @@ pub(crate) struct RunArg {
 pub(crate) struct OneRunArgs {
     #[command(flatten)]
     pub(crate) run: RunArg,
+}
+
+/// Go on with a run of the journal: after a death of its process, a pause, or quarantine
+///
+/// It is driven here to its end, unless --leave leaves it to a worker. Ctrl-C lets go of it again.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit::help())]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    pub(crate) run: RunArg,
+    /// Leave it to whichever worker claims it
+    #[arg(long, conflicts_with_all = ["json", "stream"])]
+    pub(crate) leave: bool,
+    /// Where its agent is configured otherwise now: go on with what it is
+    #[arg(long)]
+    pub(crate) adopt: bool,
+    /// Where its agent is configured otherwise now: go on with what it was
+    #[arg(long, conflicts_with = "adopt")]
+    pub(crate) keep: bool,
+    /// Print every event as one line of JSON on standard output; the last one holds the outcome
+    #[arg(long, conflicts_with = "stream")]
+    pub(crate) json: bool,
+    /// Show the model's words on standard error while it writes them
+    #[arg(long)]
+    pub(crate) stream: bool,
+}
+
+impl ResumeArgs {
+    /// Which configuration the run shall go on with, if that was said.
+    pub(crate) const fn change(&self) -> Option<bool> {
+        match (self.adopt, self.keep) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Claim runs of the journal and drive them, until told to stop
+///
+/// Any number of workers may share a journal. SIGTERM or Ctrl-C: no more runs are taken, calls may end
+/// within the grace period, and what is left is given back for others to go on with. A second signal
+/// ends everything at once, which loses nothing but time.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit::help())]
+pub(crate) struct WorkArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
+    /// Its name, unique among the workers of the journal, in place of the configured one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// Show what happened in a run, event by event, and what it waits for

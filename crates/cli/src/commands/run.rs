@@ -11,18 +11,22 @@ use serde_json::Value;
 
 use tokio::sync::mpsc;
 
+use super::work;
 use crate::args::{RunArgs, direct_model};
 use crate::ask::{self, Keyboard};
 use crate::chaos;
 use crate::control;
 use crate::exit::{Exit, Stop};
-use crate::output::{self, Reader};
+use crate::output;
 use crate::process::{self, END_WITHIN, Watching};
 use crate::screen::{Detail, Screen};
 use crate::signals::Signals;
 use crate::view::{self, Ended, View, Words};
 
 pub(crate) fn run(args: RunArgs) -> Result<Exit, Stop> {
+    if args.durable {
+        return work::run_durable(&args);
+    }
     let direct = direct_model(args.model.clone(), args.base_url.clone());
     let mut config = match &direct {
         Some(model) => model.config()?,
@@ -62,7 +66,7 @@ fn nothing_to_run() -> Stop {
     )
 }
 
-pub(crate) fn goal(written: &str) -> Result<String, Stop> {
+pub(super) fn goal(written: &str) -> Result<String, Stop> {
     let goal = match written {
         "-" => output::read_stdin("the goal")?,
         text => text.to_owned(),
@@ -74,7 +78,7 @@ pub(crate) fn goal(written: &str) -> Result<String, Stop> {
 }
 
 /// The goal, after the conversation in this file.
-pub(crate) fn submission(goal: String, history: Option<&Path>) -> Result<Submission, Stop> {
+pub(super) fn submission(goal: String, history: Option<&Path>) -> Result<Submission, Stop> {
     let goal = Submission::new(goal);
     let Some(path) = history else { return Ok(goal) };
     let unreadable = |why: &dyn std::fmt::Display| {
@@ -178,18 +182,6 @@ async fn watched(
         ended = following => ended?,
         never = answering => match never {},
     };
-    let outcome = &ended.outcome;
-    if detail != Detail::Hidden {
-        output::tell(&format!("     {}", view::used(outcome)));
-    }
-    match outcome.answer() {
-        None => output::tell(&view::why_stopped(outcome)),
-        Some(_) if args.json => {}
-        Some(answer) if view.has_shown(answer) => {}
-        // A reader who wanted less than the whole answer is no failure of the run.
-        Some(answer) => match output::print_answer(answer)? {
-            Reader::Listening | Reader::Gone => {}
-        },
-    }
+    view::told(&view, &ended.outcome, detail)?;
     Ok(ended)
 }

@@ -54,20 +54,12 @@ pub(crate) fn show(args: &ShowArgs) -> Result<Exit, Stop> {
     })
 }
 
-pub(crate) fn resume(args: &OneRunArgs) -> Result<Exit, Stop> {
-    with_run(&args.run.config, &args.run.run, async |runs, meta| {
-        runs.reopen(&meta).await?;
-        output::print(&format!("Run {} waits for a worker.\n", meta.run))?;
-        Ok(Exit::COMPLETED)
-    })
-}
-
 pub(crate) fn cancel(args: &OneRunArgs) -> Result<Exit, Stop> {
     with_run(&args.run.config, &args.run.run, async |runs, meta| {
         let run = meta.run;
         let told = match runs.cancel(&meta, OPERATOR).await? {
             Cancelled::Sent => format!("Run {run} is asked to end; the worker that drives it ends it.\n"),
-            Cancelled::Reopened => {
+            Cancelled::Waiting => {
                 format!("Run {run} is asked to end, and waits for a worker that ends it.\n")
             }
             Cancelled::Before => format!("Run {run} was asked to end before.\n"),
@@ -132,7 +124,8 @@ fn told(replayed: &Replayed) -> Result<Exit, Stop> {
         Replayed::Differs(Difference { seq, recorded, today }) => {
             let line = |text: &str| output::one_line(text, 600);
             let (recorded, today) = (line(recorded), line(today));
-            output::print(&format!("event {seq} differs\n  recorded: {recorded}\n  today:    {today}\n"))?;
+            let what = seq.map_or_else(|| "the end".to_owned(), |seq| format!("event {seq}"));
+            output::print(&format!("{what} differs\n  recorded: {recorded}\n  today:    {today}\n"))?;
             Ok(Exit::DIFFERS)
         }
     }

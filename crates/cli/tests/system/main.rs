@@ -13,6 +13,7 @@ mod ending;
 mod operator;
 mod rehearsal;
 mod running;
+mod runs;
 mod tools;
 
 use std::fmt::Write as _;

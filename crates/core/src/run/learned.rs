@@ -28,6 +28,7 @@ impl RunMachine {
             | RunEvent::InputGiven { .. }
             | RunEvent::TimerFired { .. }
             | RunEvent::CancelRequested { .. }
+            | RunEvent::ConfigChosen { .. }
             | RunEvent::LetterSetAside { .. }
             | RunEvent::Suspended { .. }
             | RunEvent::Interrupted {} => phase,

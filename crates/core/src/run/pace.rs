@@ -60,6 +60,7 @@ fn text_bytes(event: &RunEvent) -> usize {
         | RunEvent::CancelRequested { .. }
         | RunEvent::Interrupted {}
         | RunEvent::Suspended { .. }
+        | RunEvent::ConfigChosen { .. }
         | RunEvent::LetterSetAside { .. } => 0,
     }
 }

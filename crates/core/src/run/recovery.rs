@@ -150,6 +150,7 @@ impl RunMachine {
                 _,
                 RunEvent::TimerFired { .. }
                 | RunEvent::CancelRequested { .. }
+                | RunEvent::ConfigChosen { .. }
                 | RunEvent::LetterSetAside { .. }
                 | RunEvent::OutcomeResolved { .. }
                 | RunEvent::Interrupted {}

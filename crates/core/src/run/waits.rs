@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dauntless_contract::{CallKey, Question, Timestamp};
 use serde::Serialize;
 
-use super::slots::{SlotState, Slots};
+use super::slots::{SlotState, Slots, Stage};
 use super::{Phase, RunMachine};
 
 /// Something that a run waits for.
@@ -28,6 +28,13 @@ pub enum Awaited {
         /// The call.
         call: CallKey,
         /// The tool that works on it.
+        tool: Arc<str>,
+    },
+    /// Whether an interrupted call happened.
+    Verdict {
+        /// The call.
+        call: CallKey,
+        /// The tool that is asked.
         tool: Arc<str>,
     },
     /// The user's words.
@@ -66,7 +73,11 @@ impl RunMachine {
             match &slots.slot(call)?.state {
                 SlotState::Answered { .. } => None,
                 SlotState::Running(running) => {
-                    Some(Awaited::Call { call, tool: Arc::clone(&running.by.name) })
+                    let tool = Arc::clone(&running.by.name);
+                    Some(match running.stage {
+                        Stage::Working => Awaited::Call { call, tool },
+                        Stage::Verifying => Awaited::Verdict { call, tool },
+                    })
                 }
                 SlotState::Parked(running, wait) => {
                     let tool = Arc::clone(&running.asked.name);
@@ -85,6 +96,7 @@ impl fmt::Display for Awaited {
             Self::Model { turn } => write!(f, "the model, turn {turn}"),
             Self::Summary { turn } => write!(f, "the model's summary before turn {turn}"),
             Self::Call { call, tool } => write!(f, "call {call} of {tool}"),
+            Self::Verdict { call, tool } => write!(f, "{tool} to say whether call {call} happened"),
             Self::Answer(Question { call, question, choices }) => {
                 write!(f, "the user's answer to {call}: {question}")?;
                 match choices.is_empty() {

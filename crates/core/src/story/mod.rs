@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Attendance, CallKey, CallRecord, MicroUsd, ModelReply, Question, RawCall, Recorded, RunEvent, RunTimer,
-    Seq, Timestamp, Tokens, Usage,
+    Seq, Timestamp, Tokens, Usage, Verified, VerifyVerdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,8 @@ pub struct Story {
     attempts: u32,
     usage: Usage,
     interruptions: u32,
+    /// Whether the last event is that its process let go of it in good order.
+    let_go: bool,
     lines: Vec<Line>,
 }
 
@@ -122,6 +124,7 @@ impl Story {
             attempts: 0,
             usage: Usage::default(),
             interruptions: 0,
+            let_go: false,
             lines: Vec::new(),
         }
     }
@@ -136,6 +139,7 @@ impl Story {
         let (text, more) = self.told(event);
         self.lines.push(Line { seq: self.seen, after: at.since(self.started), text, more });
         self.fold(*at, event);
+        self.let_go = matches!(event, RunEvent::Suspended { .. });
     }
 
     fn fold(&mut self, at: Timestamp, event: &RunEvent) {
@@ -159,15 +163,18 @@ impl Story {
                 let tool = self.tool(*call);
                 self.open.insert(*call, Open { tool, since: at, question: None });
             }
+            // What did not happen is begun again.
+            RunEvent::CallVerified { verdict: VerifyVerdict::Answered(Verified::NotHappened), .. } => {}
+            RunEvent::CallVerified { call, .. } => self.close(at, *call),
             RunEvent::Interrupted {} => {
-                self.interruptions += 1;
+                self.interruptions += u32::from(!self.let_go);
                 self.asked = at;
             }
             RunEvent::TimerFired { timer: RunTimer::WallClock | RunTimer::Settle }
             | RunEvent::CancelRequested { .. }
             | RunEvent::AttemptFailed { .. }
-            | RunEvent::CallVerified { .. }
             | RunEvent::OutcomeResolved { .. }
+            | RunEvent::ConfigChosen { .. }
             | RunEvent::LetterSetAside { .. }
             | RunEvent::Suspended { .. } => {}
         }
@@ -269,7 +276,7 @@ impl Story {
     fn since(&self, awaited: &Awaited) -> Timestamp {
         let call = match awaited {
             Awaited::Model { .. } | Awaited::Summary { .. } => return self.asked,
-            Awaited::Call { call, .. } | Awaited::Tool { call, .. } => call,
+            Awaited::Call { call, .. } | Awaited::Verdict { call, .. } | Awaited::Tool { call, .. } => call,
             Awaited::Answer(question) => &question.call,
         };
         let open = self.open.get(call).map(|open| open.since);

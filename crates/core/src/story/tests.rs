@@ -1,8 +1,8 @@
 use std::fmt::Write as _;
 
 use dauntless_contract::{
-    AgentSpec, CallVerdict, EffectState, Failure, History, ModelSpec, OnExhausted, PanicPolicy, Price,
-    ResiliencePolicy, RunId, RunLimits, ToolOutput, ToolSpec,
+    AgentSpec, CallVerdict, Effect, EffectState, Failure, History, ModelSpec, OnExhausted, PanicPolicy,
+    Price, ResiliencePolicy, ResolvedBy, RunId, RunLimits, ToolOutput, ToolSpec,
 };
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -22,11 +22,12 @@ fn spec() -> RunSpec {
         ask_user: true,
     };
     let parameters = json!({ "type": "object", "properties": { "id": { "type": "string" } } });
-    let tool = |name: &str, on_exhausted| ToolSpec {
-        on_exhausted,
-        ..ToolSpec::new(name, "Does.", parameters.clone())
+    let tool = |name: &str, effect, on_exhausted| {
+        let declared = ToolSpec::new(name, "Does.", parameters.clone());
+        Arc::new(ToolSpec { effect, on_exhausted, ..declared })
     };
-    let tools = [tool("order", OnExhausted::Observe), tool("stock", OnExhausted::Park)].map(Arc::new);
+    let order = tool("order", Effect::Verifiable, OnExhausted::Observe);
+    let stock = tool("stock", Effect::ReadOnly, OnExhausted::Park);
     let model = ModelSpec {
         name: "m".into(),
         provider: "scripted".into(),
@@ -37,7 +38,7 @@ fn spec() -> RunSpec {
         resilience: ResiliencePolicy::for_model(),
     };
     RunSpec {
-        toolbox: toolbox(&agent, tools.into()).0,
+        toolbox: toolbox(&agent, vec![order, stock]).0,
         agent,
         answer: None,
         model: Arc::new(model),
@@ -222,6 +223,103 @@ fn what_ends_before_its_time_is_told() {
               waits for the model, turn 3, for 5 s
             by the machine: Find the parcel. The password is [redacted].: 2 turns, 3 calls, 2 attempts, 1020 tokens, $0.001000, 2 interruptions
         "#]],
+    );
+}
+
+/// A call that was lost with its process, of a tool that can say whether it happened.
+fn lost() -> Vec<Recorded> {
+    vec![
+        begun(),
+        replied(1500, 1, &[("order", r#"{"id":"ORD-1"}"#)], 1000),
+        at(9000, RunEvent::Interrupted {}),
+    ]
+}
+
+#[test]
+fn a_tool_that_is_asked_whether_its_call_happened_is_waited_for() {
+    check(
+        &lost(),
+        expect![[r#"
+         1     0 ms started for clerk with ask_user, order, stock; somebody can be asked
+         2    1.5 s turn 1: the model asks for 1 call (1020 tokens)
+                     1.0 order {"id":"ORD-1"}
+         3      9 s interrupted: the process that drove the run came to its end, and another goes on
+        by the events: Find the parcel. The password is [redacted].: 1 turn, 1 call, 1020 tokens, 1 interruption
+          waits for call 1.0 of order, for 12.5 s
+        by the machine: Find the parcel. The password is [redacted].: 1 turn, 1 call, 1020 tokens, $0.001000, 1 interruption
+          waits for order to say whether call 1.0 happened, for 12.5 s
+    "#]],
+    );
+}
+
+#[test]
+fn a_call_that_did_not_happen_is_begun_again_and_told_by_attempts() {
+    let call = CallKey { turn: 1, index: 0 };
+    let failure = Failure::unavailable("Busy.").effect(EffectState::None);
+    let mut events = lost();
+    events.extend([
+        at(9100, RunEvent::CallVerified { call, verdict: VerifyVerdict::Answered(Verified::NotHappened) }),
+        at(
+            9500,
+            RunEvent::AttemptFailed { call, by: None, attempt: 1, failure, wait: Duration::from_millis(250) },
+        ),
+    ]);
+    check(
+        &events,
+        expect![[r#"
+         1     0 ms started for clerk with ask_user, order, stock; somebody can be asked
+         2    1.5 s turn 1: the model asks for 1 call (1020 tokens)
+                     1.0 order {"id":"ORD-1"}
+         3      9 s interrupted: the process that drove the run came to its end, and another goes on
+         4    9.1 s 1.0 order: asked whether the call happened: it did not happen
+         5    9.5 s 1.0 order: attempt 1 failed with unavailable: Busy.; the next after 0.25 s
+        by the events: Find the parcel. The password is [redacted].: 1 turn, 1 call, 1020 tokens, 1 interruption
+          waits for call 1.0 of order, for 13 s
+        by the machine: Find the parcel. The password is [redacted].: 1 turn, 1 call, 1020 tokens, $0.001000, 1 interruption
+          waits for call 1.0 of order, for 13 s
+    "#]],
+    );
+}
+
+#[test]
+fn what_was_unknown_is_told_once_it_is_known() {
+    let call = CallKey { turn: 1, index: 0 };
+    let record = CallRecord {
+        verdict: ok("sent"),
+        attempts: 1,
+        waited: Duration::ZERO,
+        stopped_by: None,
+        out_for: None,
+        by: None,
+    };
+    let mut events = lost();
+    events.extend([
+        at(9100, RunEvent::CallVerified { call, verdict: VerifyVerdict::Answered(Verified::CannotTell) }),
+        at(
+            9500,
+            RunEvent::OutcomeResolved {
+                call,
+                record: record.clone(),
+                by: ResolvedBy::Person { name: "ann".into() },
+            },
+        ),
+        at(9600, RunEvent::OutcomeResolved { call, record, by: ResolvedBy::Late { epoch: 1 } }),
+    ]);
+    check(
+        &events,
+        expect![[r#"
+         1     0 ms started for clerk with ask_user, order, stock; somebody can be asked
+         2    1.5 s turn 1: the model asks for 1 call (1020 tokens)
+                     1.0 order {"id":"ORD-1"}
+         3      9 s interrupted: the process that drove the run came to its end, and another goes on
+         4    9.1 s 1.0 order: asked whether the call happened: it cannot tell
+         5    9.5 s told by ann, what was unknown: 1.0 order: ok: sent
+         6    9.6 s told by the worker that had begun it, what was unknown: 1.0 order: ok: sent
+        by the events: Find the parcel. The password is [redacted].: 1 turn, 1 call, 1020 tokens, 1 interruption
+          waits for the model, turn 2, for 5.5 s
+        by the machine: Find the parcel. The password is [redacted].: 1 turn, 1 call, 1020 tokens, $0.001000, 1 interruption
+          waits for the model, turn 2, for 5.5 s
+    "#]],
     );
 }
 

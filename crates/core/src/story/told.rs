@@ -65,9 +65,19 @@ impl Story {
                 format!("{call} {}: asked again", self.tool(*call))
             }
             RunEvent::CancelRequested { by } => format!("cancelled by {}", self.quoted(by)),
+            RunEvent::ConfigChosen { config, over, by } => {
+                let short = |hash: &str| shortened(hash, 12).into_owned();
+                format!(
+                    "its agent is configured otherwise; {} chose {} over {}",
+                    self.quoted(by),
+                    short(config),
+                    short(over)
+                )
+            }
             RunEvent::LetterSetAside { letter: _, why } => {
                 format!("a letter led to nothing: {}", self.quoted(why))
             }
+            RunEvent::Interrupted {} if self.let_go => "another process goes on".to_owned(),
             RunEvent::Interrupted {} => {
                 "interrupted: the process that drove the run came to its end, and another goes on".to_owned()
             }

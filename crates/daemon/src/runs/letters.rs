@@ -12,8 +12,8 @@ use super::{Awaited, Runs, RunsError, not_over};
 pub enum Cancelled {
     /// Its worker is told.
     Sent,
-    /// It waited for an operator, and was reopened so that a worker can end it.
-    Reopened,
+    /// The next worker that takes it is told. One that waited for an operator was reopened for that.
+    Waiting,
     /// It was told before.
     Before,
 }
@@ -39,10 +39,11 @@ impl Runs<'_> {
         match meta.state {
             RunState::Paused | RunState::Quarantined => {
                 self.journal.reopen(meta.run).await?;
-                Ok(Cancelled::Reopened)
+                Ok(Cancelled::Waiting)
             }
-            RunState::Ready | RunState::Driven | RunState::Ended if is_new => Ok(Cancelled::Sent),
-            RunState::Ready | RunState::Driven | RunState::Ended => Ok(Cancelled::Before),
+            RunState::Ready | RunState::Driven | RunState::Ended if !is_new => Ok(Cancelled::Before),
+            RunState::Ready => Ok(Cancelled::Waiting),
+            RunState::Driven | RunState::Ended => Ok(Cancelled::Sent),
         }
     }
 

@@ -1,11 +1,12 @@
 //! All runs at a glance, and above them those that no worker will take by itself.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use dauntless_contract::{ClaimFilter, RunCounts, RunMeta, RunState};
+use dauntless_contract::{Alarm, ClaimFilter, RunCounts, RunMeta, RunState};
+use dauntless_runtime::CODE_VERSION;
 
 use super::{Headline, Look, Runs, RunsError};
-use crate::store::CODE_VERSIONS;
 
 /// Which runs are listed.
 #[derive(Clone, Debug)]
@@ -23,7 +24,9 @@ pub struct Listed {
 pub struct Overview {
     /// How many there are.
     pub counts: RunCounts,
-    /// Those that no worker of this program takes by itself, each with the reason, the oldest first.
+    /// What endangers the journal.
+    pub alarms: Vec<Alarm>,
+    /// Those that no worker of this program takes by itself, each with what it is, the oldest first.
     pub stuck: Vec<(RunMeta, String)>,
     /// How many more of those there are.
     pub stuck_more: usize,
@@ -44,6 +47,8 @@ pub struct Row {
     pub waits: String,
 }
 
+/// How long others may keep a transaction open before it is told.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Most runs that are named as stuck.
 const STUCK_MAX: usize = 20;
 
@@ -71,9 +76,9 @@ impl Runs<'_> {
             }
         })
         .await?;
-        let versions = CODE_VERSIONS.iter().map(|version| (*version).into()).collect();
-        let filter = ClaimFilter { code_versions: Some(versions), ..ClaimFilter::default() };
+        let filter = ClaimFilter { code_versions: Some(vec![CODE_VERSION.into()]), ..ClaimFilter::default() };
         let counts = self.journal.counts(filter).await?;
+        let alarms = self.journal.alarms(PATIENCE).await?;
         let mut rows = Vec::new();
         for meta in newest {
             let look = self.look(meta).await?;
@@ -82,7 +87,7 @@ impl Runs<'_> {
             rows.push(Row { meta, headline, waits });
         }
         let (stuck_more, rows_more) = (stuck_all - stuck.len(), matching - rows.len());
-        Ok(Overview { counts, stuck, stuck_more, rows, rows_more })
+        Ok(Overview { counts, alarms, stuck, stuck_more, rows, rows_more })
     }
 }
 
@@ -90,12 +95,12 @@ impl Runs<'_> {
 fn why_stuck(meta: &RunMeta) -> Option<String> {
     let reason = || meta.reason.as_deref().unwrap_or("no reason was given").to_owned();
     match meta.state {
-        RunState::Paused => Some(format!("paused: {}", reason())),
-        RunState::Quarantined => Some(format!("in quarantine: {}", reason())),
-        RunState::Ready if !CODE_VERSIONS.contains(&&*meta.code_version) => {
-            let code = if meta.code_version.is_empty() { "another program" } else { &meta.code_version };
-            Some(format!("needs a worker of {code}; this program is {}", CODE_VERSIONS.join(", ")))
-        }
+        RunState::Paused => Some(format!("is paused: {}", reason())),
+        RunState::Quarantined => Some(format!("is in quarantine: {}", reason())),
+        RunState::Ready if *meta.code_version != *CODE_VERSION => Some(match &*meta.code_version {
+            "" => "was begun by another program, whose worker it needs".to_owned(),
+            code => format!("needs a worker with code {code}; this program has {CODE_VERSION}"),
+        }),
         RunState::Ready | RunState::Driven | RunState::Ended => None,
     }
 }

@@ -8,7 +8,7 @@ use dauntless_contract::{
 use dauntless_core::run::{RunMachine, RunSpec};
 use dauntless_core::story::{Headline, Line, Story, Wait};
 
-use super::{Awaited, Runs, RunsError, length};
+use super::{Awaited, Runs, RunsError, agent_of, length};
 use crate::pin;
 use crate::wiring;
 
@@ -121,15 +121,16 @@ impl Runs<'_> {
     /// The run's machine, by the agent that it is pinned to or else by the one that is configured; none
     /// where there is none of the two.
     async fn machine(&self, meta: &RunMeta, events: &[Recorded]) -> Option<Result<RunMachine, String>> {
-        let spec = self.pinned(meta).await.or_else(|| self.spec(&meta.agent).ok())?;
+        let agent = agent_of(meta, events);
+        let spec = self.pinned(meta, &agent).await.or_else(|| self.spec(&agent).ok())?;
         let folded = RunMachine::recover(meta.run, spec, events.iter().cloned());
         Some(folded.map_err(|error| error.to_string()))
     }
 
-    async fn pinned(&self, meta: &RunMeta) -> Option<Arc<RunSpec>> {
+    async fn pinned(&self, meta: &RunMeta, agent: &str) -> Option<Arc<RunSpec>> {
         let bytes = self.journal.blob(meta.config?).await.ok()??;
         let config = pin::restore(&bytes, self.config).ok()?;
-        let spec = wiring::spec(&config, &meta.agent, self.environment, self.redactor.clone());
+        let spec = wiring::spec(&config, agent, self.environment, self.redactor.clone());
         spec.ok().map(Arc::new)
     }
 

@@ -15,8 +15,8 @@ mod submit;
 use std::sync::Arc;
 
 use dauntless_contract::{
-    AppendError, CallKey, CreateError, JournalError, ListQuery, ReadError, Recorded, RunId, RunMeta,
-    RunState, Seq, SharedJournal,
+    AppendError, CallKey, CreateError, JournalError, LetterContent, ListQuery, ReadError, Recorded, RunEvent,
+    RunId, RunMeta, RunState, Seq, SharedJournal,
 };
 use dauntless_core::redact::{RedactError, Redactor};
 
@@ -136,7 +136,18 @@ impl<'c> Runs<'c> {
     /// # Errors
     /// [`RunsError::Store`], when it cannot be opened.
     pub async fn open(config: &'c Config, environment: Environment<'c>) -> Result<Self, RunsError> {
-        let journal = store::open(&config.journal, environment).await?;
+        Self::on(store::open(&config.journal, environment).await?, config, environment)
+    }
+
+    /// The runs of a journal that is open.
+    ///
+    /// # Errors
+    /// When what is masked cannot be told.
+    pub fn on(
+        journal: Arc<dyn SharedJournal>,
+        config: &'c Config,
+        environment: Environment<'c>,
+    ) -> Result<Self, RunsError> {
         let redactor = crate::wiring::redactor(config, environment)?;
         Ok(Self { journal, config, environment, redactor })
     }
@@ -189,6 +200,22 @@ impl<'c> Runs<'c> {
         }
     }
 
+    /// Sees to it that a worker can claim a run, and says which configuration it goes on with, where its
+    /// agent has another one now. A run that is under way or waits already is left as it is.
+    ///
+    /// # Errors
+    /// [`RunsError::Over`], when it has ended.
+    pub async fn make_ready(&self, meta: &RunMeta, adopt: Option<bool>) -> Result<(), RunsError> {
+        not_over(meta)?;
+        if let Some(adopt) = adopt {
+            let letter =
+                LetterContent::Configure { adopt }.letter(format!("configure-{adopt}-{}", meta.head));
+            self.journal.send(meta.run, letter).await?;
+        }
+        self.journal.reopen(meta.run).await?;
+        Ok(())
+    }
+
     /// Shows every run to `see`, the oldest first.
     async fn each(&self, mut see: impl FnMut(RunMeta)) -> Result<(), JournalError> {
         let mut after = None;
@@ -215,6 +242,14 @@ impl<'c> Runs<'c> {
             }
             events.extend(page);
         }
+    }
+}
+
+/// The agent of a run, as its start names it.
+fn agent_of(meta: &RunMeta, events: &[Recorded]) -> Arc<str> {
+    match events.first().map(|first| &first.event) {
+        Some(RunEvent::RunStarted { agent, .. }) => Arc::clone(agent),
+        _ => Arc::clone(&meta.agent),
     }
 }
 

@@ -6,7 +6,7 @@ use dauntless_contract::{Recorded, RunMeta, RunState, Seq};
 use dauntless_core::run::{RecoverError, RunMachine, RunSpec};
 use dauntless_core::story::{Line, Story};
 
-use super::{Exported, Runs, RunsError};
+use super::{Exported, Runs, RunsError, agent_of};
 use crate::config::Config;
 use crate::wiring::{self, Environment};
 
@@ -25,8 +25,8 @@ pub enum Replayed {
 /// Where today's run parts from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The event; one more than there are where the end differs.
-    pub seq: Seq,
+    /// The event; none for the end, which is no event.
+    pub seq: Option<Seq>,
     /// What was recorded.
     pub recorded: String,
     /// What would happen today.
@@ -41,7 +41,7 @@ impl Runs<'_> {
     pub async fn replay(&self, meta: &RunMeta) -> Result<Replayed, RunsError> {
         let events = self.events(meta.run, meta.head).await?;
         let ended = meta.reason.clone().filter(|_| meta.state == RunState::Ended);
-        let run = Exported { run: meta.run, agent: Arc::clone(&meta.agent), ended, events };
+        let run = Exported { run: meta.run, agent: agent_of(meta, &events), ended, events };
         Ok(compare(&run, &self.spec(&run.agent)?))
     }
 }
@@ -72,25 +72,23 @@ fn compare(run: &Exported, spec: &Arc<RunSpec>) -> Replayed {
         Ok(machine) => {
             let today = machine.outcome().map(|outcome| outcome.reason.to_string());
             match (&run.ended, today) {
-                (Some(ended), None) => {
-                    differs(events + 1, format!("the run ended: {ended}"), expected(&machine))
-                }
+                (Some(ended), None) => differs(None, format!("the run ended: {ended}"), expected(&machine)),
                 (Some(ended), Some(today)) if **ended != *today => {
-                    differs(events + 1, format!("the run ended: {ended}"), format!("the run ends: {today}"))
+                    differs(None, format!("the run ended: {ended}"), format!("the run ends: {today}"))
                 }
                 _ => Replayed::Same { events },
             }
         }
         Err(RecoverError::NoStart(_)) => {
-            differs(1, told(until(1)), "a journal begins with the start of the run".to_owned())
+            differs(Some(1), told(until(1)), "a journal begins with the start of the run".to_owned())
         }
         Err(RecoverError::MissingTool { seq, tool, .. }) => {
-            differs(seq, told(until(seq)), format!("the agent has no tool `{tool}`"))
+            differs(Some(seq), told(until(seq)), format!("the agent has no tool `{tool}`"))
         }
         Err(RecoverError::Diverged { seq, .. }) => {
             let today =
                 fold(before(seq)).map_or_else(|error| error.to_string(), |machine| expected(&machine));
-            differs(seq, told(until(seq)), today)
+            differs(Some(seq), told(until(seq)), today)
         }
     }
 }

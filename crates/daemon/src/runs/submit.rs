@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use dauntless_contract::{Attendance, Clock, CreateError, NewRun, Recorded, RunId};
 use dauntless_core::run::toolbox;
-use dauntless_runtime::{Submission, SystemClock, new_fence, start_event};
+use dauntless_runtime::{CODE_VERSION, Submission, SystemClock, new_fence, start_event};
 
 use super::{Runs, RunsError};
 use crate::pin;
-use crate::store::CODE_VERSION;
 use crate::wiring::NoAgent;
 
 /// A goal, and whose it is.

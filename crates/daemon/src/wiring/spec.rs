@@ -3,6 +3,7 @@
 //! No key and no program is needed for it, so a run can be looked at on a machine that could not
 //! drive it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dauntless_contract::ModelSpec;
@@ -10,8 +11,10 @@ use dauntless_core::redact::{RedactError, Redactor};
 use dauntless_core::run::{AnswerShape, ModelFallback, RunSpec, toolbox};
 use dauntless_core::toolbox::Quarantined;
 
-use super::{Cause, Environment, ModelError, NoAgent, build, client};
-use crate::config::{AgentConfig, ClientConfig, Config, ModelConfig};
+use serde_json::Value;
+
+use super::{Cause, Environment, ModelError, NoAgent, client};
+use crate::config::{AgentConfig, ClientConfig, Config, ModelConfig, StoreConfig};
 
 /// What every run of an agent shares.
 ///
@@ -72,19 +75,34 @@ fn model_spec(
     }
 }
 
-/// Masks what a process with this configuration and this environment must not show.
+/// Masks what a process with this configuration and this environment must not show: whatever it has
+/// from a variable that the configuration names. Nothing has to be able to start for it.
 ///
 /// # Errors
 /// [`RedactError`], when the patterns together are too large.
 pub fn redactor(config: &Config, environment: Environment<'_>) -> Result<Redactor, RedactError> {
-    let mut secrets = Vec::new();
-    for tool in config.tools.values() {
-        // What lacks a variable has nothing to hide.
-        let _ = build(tool, environment, &Arc::default(), &mut secrets);
+    let mut variables = BTreeSet::new();
+    named(config.written().get("tools").unwrap_or(&Value::Null), &mut variables);
+    for model in config.models.values() {
+        if let ClientConfig::OpenAi { api_key_env, .. } = &model.client {
+            variables.insert(api_key_env.as_str());
+        }
     }
-    for (name, model) in &config.models {
-        let _ = client(name, model, environment, &mut secrets);
+    if let StoreConfig::Variable { name, .. } = &config.journal.store {
+        variables.insert(name);
     }
     let patterns: Vec<String> = config.redact.iter().map(|pattern| pattern.as_str().to_owned()).collect();
-    Redactor::new(secrets, &patterns)
+    Redactor::new(variables.into_iter().filter_map(environment), &patterns)
+}
+
+/// The variables that the texts in a value name as `${NAME}`.
+fn named<'v>(value: &'v Value, variables: &mut BTreeSet<&'v str>) {
+    match value {
+        Value::String(text) => {
+            variables.extend(text.split("${").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)));
+        }
+        Value::Array(items) => items.iter().for_each(|item| named(item, variables)),
+        Value::Object(map) => map.values().for_each(|value| named(value, variables)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }

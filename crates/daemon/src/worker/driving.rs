@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dauntless_contract::{Claim, JournalError, ReadError, Release, RunId, SharedJournal};
-use dauntless_runtime::{DriveError, Parting, Reins, SubmitError};
+use dauntless_contract::{Claim, JournalError, Progress, ReadError, Release, RunId, SharedJournal};
+use dauntless_runtime::{DriveError, Parting, Reins, RunHandle, RunStream, SubmitError};
 
+use super::crews::Crew;
 use super::{Crews, NoCrew, OnWorkerEvent, WorkerEvent};
 
 /// How long a run rests that cannot be driven just now.
@@ -20,6 +21,23 @@ pub(super) struct Driving {
     journal: Arc<dyn SharedJournal>,
     runs: Mutex<HashMap<RunId, Reins>>,
     tell: OnWorkerEvent,
+    /// Whether the progress of runs is told as well.
+    watched: bool,
+}
+
+/// A run under way.
+enum Driven {
+    Alone(RunHandle),
+    Watched(Box<RunStream>),
+}
+
+impl Driven {
+    fn reins(&self) -> Reins {
+        match self {
+            Self::Alone(handle) => handle.reins(),
+            Self::Watched(stream) => stream.reins(),
+        }
+    }
 }
 
 /// What becomes of a run whose task ends here.
@@ -33,8 +51,8 @@ enum Next {
 }
 
 impl Driving {
-    pub(super) fn new(journal: Arc<dyn SharedJournal>, tell: OnWorkerEvent) -> Self {
-        Self { journal, runs: Mutex::default(), tell }
+    pub(super) fn new(journal: Arc<dyn SharedJournal>, tell: OnWorkerEvent, watched: bool) -> Self {
+        Self { journal, runs: Mutex::default(), tell, watched }
     }
 
     /// Drives one run until this worker has no more to do for it.
@@ -57,20 +75,20 @@ impl Driving {
 
     async fn driven(&self, claim: &mut Claim, crews: &Crews) -> Next {
         let run = claim.fence.run;
-        let crew = match crews.of(&*self.journal, claim).await {
+        let crew = match crews.of(claim).await {
             Ok(crew) => crew,
             Err(error) => return error.into_next(),
         };
         let mut crashes = Vec::new();
         loop {
-            let handle = match crew.runtime.drive(&crew.agent, claim).await {
-                Ok(handle) => handle,
+            let driven = match self.begin(&crew, claim).await {
+                Ok(driven) => driven,
                 Err(error) => return after(error),
             };
-            self.runs().insert(run, handle.reins());
+            self.runs().insert(run, driven.reins());
             let again = claim.head > 1 || !crashes.is_empty();
             (self.tell)(&WorkerEvent::Claimed { run, agent: Arc::clone(crew.agent.name()), again });
-            match handle.parting().await {
+            match self.parting(run, driven).await {
                 Parting::Ended(outcome) => {
                     (self.tell)(&WorkerEvent::Ended { run, reason: outcome.reason });
                     return Next::Over;
@@ -96,6 +114,28 @@ impl Driving {
                 }
             }
         }
+    }
+
+    async fn begin(&self, crew: &Crew, claim: &Claim) -> Result<Driven, DriveError> {
+        Ok(match self.watched {
+            true => Driven::Watched(Box::new(crew.runtime().drive_watched(&crew.agent, claim).await?)),
+            false => Driven::Alone(crew.runtime().drive(&crew.agent, claim).await?),
+        })
+    }
+
+    async fn parting(&self, run: RunId, driven: Driven) -> Parting {
+        let mut stream = match driven {
+            Driven::Alone(handle) => return handle.parting().await,
+            Driven::Watched(stream) => stream,
+        };
+        while let Some(progress) = stream.next().await {
+            if !matches!(progress, Progress::RunEnded { .. })
+                || matches!(stream.parted(), Some(Parting::Ended(_)))
+            {
+                (self.tell)(&WorkerEvent::Progress { run, progress: Box::new(progress) });
+            }
+        }
+        stream.parted().cloned().unwrap_or(Parting::Crashed)
     }
 
     /// Brings the letters of the runs that are driven here.
@@ -154,7 +194,13 @@ impl NoCrew {
             Self::Read(ReadError::Unavailable(_) | ReadError::Fatal(_)) => {
                 Next::Rest(self.to_string().into())
             }
-            Self::Read(_) | Self::NoStart(_) | Self::NoAgent(_) => Next::Pause(self.to_string().into()),
+            Self::Journal(_) | Self::Append(_) | Self::Build(_) => Next::Rest(self.to_string().into()),
+            Self::Read(_)
+            | Self::NoStart(_)
+            | Self::Agent(_)
+            | Self::NoConfig(_)
+            | Self::Pin(_)
+            | Self::Choose { .. } => Next::Pause(self.to_string().into()),
         }
     }
 }

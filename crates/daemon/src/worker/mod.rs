@@ -15,9 +15,12 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{ClaimFilter, JournalError, RunId, SharedJournal, StopReason};
-use dauntless_runtime::{CODE_VERSION, Lease};
+use dauntless_contract::{ClaimFilter, JournalError, Progress, RunId, SharedJournal, StopReason};
+use dauntless_runtime::CODE_VERSION;
 use tokio::task::JoinSet;
+
+use crate::config::Config;
+use crate::wiring::Durable;
 
 pub use crews::{Crews, NoCrew};
 use driving::Driving;
@@ -45,8 +48,36 @@ pub struct WorkerOptions {
     pub grace: Duration,
     /// How long runs are kept after their end; for ever without it.
     pub kept: Option<Duration>,
-    /// Only this run, and stop when it is over.
-    pub only: Option<RunId>,
+    /// Whether the progress of runs is told.
+    pub watched: bool,
+}
+
+impl WorkerOptions {
+    /// As a configuration says. Without a name there, the worker has one that no other has.
+    pub fn of(config: &Config) -> Self {
+        let worker = &config.worker;
+        let host = host();
+        let name = worker.name.as_deref().map_or_else(
+            || format!("{host}-{}-{:04x}", std::process::id(), chance() % 0x1_0000).into(),
+            Into::into,
+        );
+        Self {
+            name,
+            host: host.into(),
+            ttl: worker.ttl,
+            capacity: NonZero::new(worker.capacity).unwrap_or(NonZero::<u32>::MIN),
+            grace: worker.grace,
+            kept: Some(config.journal.keep),
+            watched: false,
+        }
+    }
+}
+
+/// What this machine calls itself.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "worker".to_owned() } else { name.to_owned() }
 }
 
 /// What an operator sees of a worker.
@@ -87,6 +118,13 @@ pub enum WorkerEvent {
         /// Why.
         why: Arc<str>,
     },
+    /// Something happened in a run. Told where [`WorkerOptions::watched`] asks for it.
+    Progress {
+        /// The run.
+        run: RunId,
+        /// What.
+        progress: Box<Progress>,
+    },
     /// Runs that nobody here can drive, or that were given up. Told when it changes.
     Stranded {
         /// Of a version of the code that this worker does not have.
@@ -105,6 +143,7 @@ impl fmt::Display for WorkerEvent {
             Self::HandedOver { run } => write!(f, "{run} was given back, for another worker to go on with"),
             Self::Lost { run, why } => write!(f, "{run} is not driven here any more: {why}"),
             Self::Paused { run, why } => write!(f, "{run} is paused: {why}"),
+            Self::Progress { run, progress } => write!(f, "{run}: {progress:?}"),
             Self::Stranded { unclaimable, quarantined } => write!(
                 f,
                 "runs that wait in vain: {unclaimable} for a worker with other code, {quarantined} in quarantine; \
@@ -147,13 +186,18 @@ impl Worker {
         tell: OnWorkerEvent,
     ) -> Result<Self, JournalError> {
         let keeping = Keeping::register(&journal, &options).await?;
-        let driving = Arc::new(Driving::new(Arc::clone(&journal), tell));
+        let driving = Arc::new(Driving::new(Arc::clone(&journal), tell, options.watched));
         Ok(Self { journal, options, keeping, driving })
     }
 
-    /// The lease to build runtimes with.
-    pub fn lease(&self) -> &Lease {
-        self.keeping.lease()
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    /// What systems are assembled on, whose runs it drives.
+    pub fn durable(&self) -> Durable {
+        Durable { journal: Arc::clone(&self.journal), lease: self.keeping.lease().clone() }
     }
 
     /// Claims and drives until `stop` resolves, then lets every run go: calls may end within the
@@ -161,9 +205,27 @@ impl Worker {
     ///
     /// # Errors
     /// When the journal can no longer be trusted. The runs are left to others.
-    pub async fn run(
+    pub async fn run(self, crews: Crews, stop: impl Future<Output = ()> + Send) -> Result<(), WorkerError> {
+        self.work(crews, None, stop).await
+    }
+
+    /// Claims and drives one run alone, until it is over or `stop` resolves.
+    ///
+    /// # Errors
+    /// [`WorkerError::NotClaimable`], and as [`run`](Self::run).
+    pub async fn run_one(
+        self,
+        crews: Crews,
+        run: RunId,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<(), WorkerError> {
+        self.work(crews, Some(run), stop).await
+    }
+
+    async fn work(
         mut self,
         crews: Crews,
+        only: Option<RunId>,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), WorkerError> {
         let crews = Arc::new(crews);
@@ -173,7 +235,7 @@ impl Worker {
         let _upkeep = upkeep::begin(Arc::clone(&self.driving), self.options.kept);
         let mut claimed_any = false;
         let ended = loop {
-            let claimed = match self.claim(&crews, &mut tasks).await {
+            let claimed = match self.claim(&crews, only, &mut tasks).await {
                 Ok(claimed) => claimed,
                 Err(JournalError::LeaseLost(_) | JournalError::NotRegistered) => {
                     lost.mark_changed();
@@ -186,7 +248,7 @@ impl Worker {
                 }
             };
             claimed_any |= claimed > 0;
-            if let (Some(only), true) = (self.options.only, tasks.is_empty()) {
+            if let (Some(only), true) = (only, tasks.is_empty()) {
                 break if claimed_any { Ok(()) } else { Err(WorkerError::NotClaimable(only)) };
             }
             self.driving.bring_letters().await;
@@ -219,14 +281,19 @@ impl Worker {
     }
 
     /// Claims what there is room for, and sets out to drive it. Answers how many runs.
-    async fn claim(&self, crews: &Arc<Crews>, tasks: &mut JoinSet<()>) -> Result<usize, JournalError> {
+    async fn claim(
+        &self,
+        crews: &Arc<Crews>,
+        only: Option<RunId>,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<usize, JournalError> {
         while tasks.try_join_next().is_some() {}
         let capacity = usize::try_from(self.options.capacity.get()).unwrap_or(usize::MAX);
         let free = capacity.saturating_sub(tasks.len());
         let filter = ClaimFilter {
             // Whoever waits for a child holds a place; the child must not wait for that place.
             children_only: free == 0,
-            only: self.options.only,
+            only,
             ..own_code()
         };
         let want = if free == 0 { CLAIMED_AT_ONCE } else { free.min(CLAIMED_AT_ONCE) };
@@ -256,8 +323,13 @@ impl Worker {
 
 /// A third more or less, so that workers that started together do not ask together.
 fn spread(wait: Duration) -> Duration {
-    let chance = u32::try_from(RandomState::new().build_hasher().finish() % 600).unwrap_or_default();
+    let chance = u32::try_from(chance() % 600).unwrap_or_default();
     wait * (700 + chance) / 1000
+}
+
+/// A number that no other process has; for nothing that must not be guessed.
+fn chance() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 fn own_code() -> ClaimFilter {

@@ -108,8 +108,8 @@ fn be_a_worker() {
                 append_for_ever(&store, ttl_ms, "1").await;
                 lasting.wait().unwrap();
             }
-            ["live", ttl_ms] => live(&store, ttl_ms).await,
-            ["steal", millis] => steal(&store, millis).await,
+            ["live", ttl_ms, n] => live(&store, ttl_ms, n).await,
+            ["steal", name, millis] => steal(&store, name, millis).await,
             ["ready"] => ready(&store, started).await,
             ["fill"] => fill(&store).await,
             ["load", first_run, seconds] => load(&store, first_run, seconds).await,
@@ -146,10 +146,10 @@ async fn append_for_ever(store: &Store, ttl_ms: &str, pause_ms: &str) {
 }
 
 /// A run whose worker renews and does nothing else; says which time it thinks it is.
-async fn live(store: &Store, ttl_ms: &str) {
+async fn live(store: &Store, ttl_ms: &str, n: &str) {
     let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
-    store.register(worker("victim", ttl)).await.unwrap();
-    store.create(NewRun::new(fence(1), event("start"))).await.unwrap();
+    store.register(worker(n, ttl)).await.unwrap();
+    store.create(NewRun::new(fence(n.parse().unwrap()), event("start"))).await.unwrap();
     say(format_args!("live {}", std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()));
     loop {
         tokio::time::sleep(ttl / 4).await;
@@ -158,9 +158,9 @@ async fn live(store: &Store, ttl_ms: &str) {
 }
 
 /// Claims for a while; says how many runs it got.
-async fn steal(store: &Store, millis: &str) {
+async fn steal(store: &Store, name: &str, millis: &str) {
     let until = Instant::now() + Duration::from_millis(millis.parse().unwrap());
-    store.register(worker("thief", Duration::from_secs(60))).await.unwrap();
+    store.register(worker(name, Duration::from_secs(60))).await.unwrap();
     let mut stolen = 0;
     while Instant::now() < until {
         stolen += crate::cast::claim(store, 9).await.len();

@@ -47,6 +47,8 @@ impl RunShell {
                     false => set_aside(&letter, format!("call {call} waited for no answer")),
                 }
             }
+            // It is for whoever claims the run next, and stays unread until then.
+            Ok(LetterContent::Configure { .. }) => return,
             Ok(LetterContent::LateResult { call, epoch }) => {
                 match self.late_result(&letter, call, epoch).await {
                     Some(event) => event,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use dauntless_contract::{LetterContent, MicroUsd, RunCounts, RunMeta, RunState, Tokens};
-use dauntless_daemon::runs::{Headline, Late, Line, Look, Overview, Row, Unread, length};
+use dauntless_daemon::runs::{Awaited, Headline, Late, Line, Look, Overview, Row, Unread, length};
 use serde_json::{Value, json};
 
 use crate::output::one_line;
@@ -16,10 +16,13 @@ const CELL_CHARS_MAX: usize = 100;
 
 /// All runs: their counts, those that wait for an operator, and a table.
 pub(super) fn overview(overview: &Overview) -> String {
-    let Overview { counts, stuck, stuck_more, rows, rows_more } = overview;
+    let Overview { counts, alarms, stuck, stuck_more, rows, rows_more } = overview;
     let mut text = format!("{}\n", counted(counts));
+    for alarm in alarms {
+        let _ = writeln!(text, "  {}", one_line(&alarm.to_string(), TEXT_CHARS_MAX));
+    }
     for (meta, why) in stuck {
-        let _ = writeln!(text, "  {} is {}", meta.run, one_line(why, TEXT_CHARS_MAX));
+        let _ = writeln!(text, "  {} {}", meta.run, one_line(why, TEXT_CHARS_MAX));
     }
     if *stuck_more > 0 {
         let _ = writeln!(text, "  and {stuck_more} more; --state paused and --state quarantined list them");
@@ -71,7 +74,7 @@ fn row(Row { meta, headline, waits }: &Row) -> [String; 6] {
         meta.run.to_string(),
         meta.state.as_str().to_owned(),
         one_line(&meta.agent, 24),
-        length(rounded(meta.age)),
+        age(meta.age),
         used(headline),
         one_line(&last, CELL_CHARS_MAX),
     ]
@@ -88,9 +91,12 @@ fn used(headline: &Headline) -> String {
     text
 }
 
-/// Ages are told in whole seconds.
-fn rounded(age: Duration) -> Duration {
-    Duration::from_secs(age.as_secs())
+/// How long ago a run was created.
+fn age(age: Duration) -> String {
+    match age.as_secs() {
+        0..60 => "< 1 min".to_owned(),
+        seconds => length(Duration::from_secs(seconds)),
+    }
 }
 
 /// The cells in columns; the last is as wide as it likes.
@@ -127,6 +133,11 @@ pub(super) fn look(look: &Look) -> String {
     field("used", &headline.used());
     for wait in look.waits() {
         field("waits for", &format!(" {wait}"));
+    }
+    for wait in &headline.waits {
+        if let Awaited::Answer(question) = &wait.awaited {
+            field("to answer", &format!(" dauntless answer {} {} TEXT", meta.run, question.call));
+        }
     }
     if let Some(reason) = &meta.reason {
         field(if meta.state == RunState::Ended { "ended" } else { "because" }, reason);
@@ -168,7 +179,7 @@ fn state(meta: &RunMeta) -> String {
             if meta.state == RunState::Driven { " by" } else { ", last driven by" }
         );
     }
-    let _ = write!(text, "; {} old, {} events", length(rounded(meta.age)), meta.head);
+    let _ = write!(text, "; {} events, the first {} ago", meta.head, age(meta.age));
     if meta.attempts > 1 {
         let _ = write!(text, ", claimed {} times without getting on", meta.attempts);
     }
@@ -179,6 +190,12 @@ fn told(Unread { id, content }: &Unread) -> String {
     match content {
         Some(LetterContent::Cancel { by }) => format!("{by} wants it to end"),
         Some(LetterContent::Answer { call, text }) => format!("the answer to {call}: {text}"),
+        Some(LetterContent::Configure { adopt: true }) => {
+            "an operator adopts the configuration that its agent has now".to_owned()
+        }
+        Some(LetterContent::Configure { adopt: false }) => {
+            "an operator keeps the configuration that its agent had".to_owned()
+        }
         Some(LetterContent::LateResult { call, epoch }) => {
             format!("{call}, begun under epoch {epoch}, has come to its end")
         }
@@ -188,7 +205,8 @@ fn told(Unread { id, content }: &Unread) -> String {
 
 /// All runs, as one line of JSON.
 pub(super) fn overview_json(overview: &Overview) -> String {
-    let Overview { counts, stuck, stuck_more, rows, rows_more } = overview;
+    let Overview { counts, alarms, stuck, stuck_more, rows, rows_more } = overview;
+    let alarms: Vec<String> = alarms.iter().map(ToString::to_string).collect();
     let RunCounts { ready, driven, orphaned, paused, quarantined, ended, unclaimable } = *counts;
     let stuck: Vec<Value> = stuck.iter().map(|(meta, why)| json!({ "run": meta.run, "why": why })).collect();
     let rows: Vec<Value> =
@@ -198,7 +216,7 @@ pub(super) fn overview_json(overview: &Overview) -> String {
             "ready": ready, "driven": driven, "orphaned": orphaned, "paused": paused,
             "quarantined": quarantined, "ended": ended, "unclaimable": unclaimable,
         },
-        "stuck": stuck, "stuck_more": stuck_more, "runs": rows, "runs_more": rows_more,
+        "alarms": alarms, "stuck": stuck, "stuck_more": stuck_more, "runs": rows, "runs_more": rows_more,
     });
     format!("{value}\n")
 }

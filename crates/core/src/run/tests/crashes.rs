@@ -239,8 +239,8 @@ impl World {
             };
         }
         if how == 97 {
-            let call =
-                CallKey { turn: self.machine.turn.saturating_sub(what as u32 % 3), index: which as u32 % 4 };
+            let [back, index] = [what % 3, which % 4].map(|n| u32::try_from(n).unwrap());
+            let call = CallKey { turn: self.machine.turn.saturating_sub(back), index };
             let record = CallRecord { attempts: 1, ..record_of(what % 8) };
             let by = ResolvedBy::Late { epoch: 1 };
             return self.feed(RunEvent::OutcomeResolved { call, record, by });

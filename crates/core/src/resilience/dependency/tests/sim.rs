@@ -54,7 +54,7 @@ impl Sim {
     }
 
     /// A call that another process had begun.
-    pub(super) fn call_again(&mut self, n: u64, effect: Effect, attempts_made: u32) {
+    fn call_again(&mut self, n: u64, effect: Effect, attempts_made: u32) {
         let (ticket, run, deadline) = (Ticket(n), RunId::from_u128(1), Timestamp::MAX);
         self.event(CallEvent::Submitted { ticket, run, effect, deadline, attempts_made });
     }
@@ -85,9 +85,8 @@ impl Sim {
         let text = match effect {
             CallEffect::StartAttempt { ticket, attempt, timeout_at } => {
                 self.attempts += 1;
-                if attempt > 1 {
-                    self.spent_milli += self.paid[&ticket];
-                }
+                // The first attempt here is paid by nobody, whatever its number.
+                self.spent_milli += self.paid.get(&ticket).copied().unwrap_or_default();
                 let before = self.running.insert(ticket, (attempt, timeout_at));
                 assert_eq!(before, None, "two attempts of {ticket:?} at once");
                 format!("start {}.{attempt} timeout_at={timeout_at:?}", ticket.0)
@@ -153,7 +152,10 @@ impl Sim {
                 let deadline = option("deadline").map_or(Timestamp::MAX, |d| Timestamp::ZERO + length(d));
                 let run = option("run").map_or(1, |run| run.parse().unwrap());
                 let effect = effect(rest.first().copied().unwrap_or("read_only"));
-                self.call_of(run, n, effect, deadline);
+                match option("made") {
+                    Some(made) => self.call_again(n, effect, made.parse().unwrap()),
+                    None => self.call_of(run, n, effect, deadline),
+                }
             }
             "ok" => self.event(CallEvent::Succeeded { ticket, attempt: attempt.unwrap(), value: "value" }),
             "fail" => {

@@ -49,6 +49,27 @@ fn rt_01_a_call_makes_no_more_attempts_than_allowed() {
 }
 
 #[test]
+fn attempts_of_an_earlier_process_are_taken_from_those_that_are_allowed() {
+    check(
+        attempts(4),
+        "0s call 1 read_only made=2
+                       1s fail 1 unavailable
+                       3s fail 1 unavailable
+                       3s call 2 once made=9
+                       4s fail 2 unavailable effect=none",
+        expect![[r#"
+            0ns start 1.3 timeout_at=30s
+            1s retry 1.3 after unavailable in 591.19ms
+            1s timer 1 at=1.59119s
+            1.59119s start 1.4 timeout_at=31.59119s
+            3s answer 1: unavailable: The service said unavailable. [attempts 2, waited 591.19ms, effect None, stopped by MaxAttempts]
+            3s start 2.10 timeout_at=33s
+            4s answer 2: unavailable: The service said unavailable. [attempts 1, effect None, stopped by MaxAttempts]
+        "#]],
+    );
+}
+
+#[test]
 fn rt_03_a_permanent_failure_is_answered_unchanged_after_one_attempt() {
     check(
         defaults(),
