@@ -172,9 +172,9 @@ impl From<RunsError> for Stop {
         let exit = match error {
             RunsError::Agent(error) => return error.into(),
             RunsError::NoRun(_) | RunsError::Ambiguous { .. } => Exit::NO_RUN,
-            RunsError::Over { .. }
-            | RunsError::NoQuestion { .. }
-            | RunsError::AnsweredBefore { .. } => Exit::NOT_NOW,
+            RunsError::Over { .. } | RunsError::NoQuestion { .. } | RunsError::AnsweredBefore { .. } => {
+                Exit::NOT_NOW
+            }
             RunsError::OutOfRange { .. } => Exit::USAGE,
             RunsError::Redact(_) => Exit::CONFIGURATION,
             RunsError::Store(_)
