@@ -1,10 +1,12 @@
 //! Counts what really reached a server, because a retry inside a client is seen nowhere else.
 //!
 //! An HTTP tool under test is pointed here. The counter answers from a list and remembers what it
-//! was asked; it does not route and does not care what the request means.
+//! was asked, or asks you; it does not route and does not care what the request means.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::header::{HeaderName, HeaderValue};
 
 use crate::http::{Answer, Received, Server};
 
@@ -57,6 +59,17 @@ pub struct SeenRequest {
 }
 
 impl SeenRequest {
+    fn of(Received { head, body }: &Received) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let header = |(name, value): (&HeaderName, &HeaderValue)| (name.to_string(), text(value.as_bytes()));
+        Self {
+            method: head.method.to_string(),
+            path: head.uri.to_string(),
+            headers: head.headers.iter().map(header).collect(),
+            body: text(body),
+        }
+    }
+
     /// The value of the first header of that name, given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
@@ -70,11 +83,27 @@ impl RequestCounter {
     /// When the system gives no port or no thread.
     pub fn start(answers: impl IntoIterator<Item = Answer>) -> io::Result<Self> {
         let answers: Vec<Answer> = answers.into_iter().collect();
+        Self::choosing(move |index, _| {
+            answers.get(index).or(answers.last()).cloned().unwrap_or_else(|| Answer::status(200))
+        })
+    }
+
+    /// Listens on a free port of 127.0.0.1 and asks for each answer. No other request is read until
+    /// the closure has answered; one that is to wait gets an [`Answer::after`].
+    ///
+    /// # Errors
+    /// When the system gives no port or no thread.
+    pub fn answering(answer: impl Fn(&SeenRequest) -> Answer + Send + Sync + 'static) -> io::Result<Self> {
+        Self::choosing(move |_, request| answer(request))
+    }
+
+    fn choosing(answer: impl Fn(usize, &SeenRequest) -> Answer + Send + Sync + 'static) -> io::Result<Self> {
         let log = Arc::new(Mutex::new(Log::default()));
         let shared = Arc::clone(&log);
         let server = Server::start(move |request| {
-            let index = shared.lock().unwrap_or_else(PoisonError::into_inner).note(request);
-            answers.get(index).or(answers.last()).cloned().unwrap_or_else(|| Answer::status(200))
+            let seen = SeenRequest::of(&request);
+            let index = shared.lock().unwrap_or_else(PoisonError::into_inner).note(&seen);
+            answer(index, &seen)
         })?;
         Ok(Self { server, log })
     }
@@ -138,22 +167,11 @@ impl RequestCounter {
 
 impl Log {
     /// Takes the request in and gives its place, counted from 0.
-    fn note(&mut self, request: Received) -> usize {
+    fn note(&mut self, request: &SeenRequest) -> usize {
         let index = self.requests;
         self.requests += 1;
         if self.seen.len() < KEPT_MAX {
-            let Received { head, body } = request;
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            self.seen.push(SeenRequest {
-                method: head.method.to_string(),
-                path: head.uri.to_string(),
-                headers: head
-                    .headers
-                    .iter()
-                    .map(|(name, value)| (name.to_string(), text(value.as_bytes())))
-                    .collect(),
-                body: text(&body),
-            });
+            self.seen.push(request.clone());
         }
         index
     }

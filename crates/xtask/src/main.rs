@@ -38,6 +38,10 @@ Commands:
          measure what an event costs a long run, and how soon one goes on from a snapshot
   soak [--seconds N]
          ten times the load for ten minutes, then nothing may be left behind
+  crash power [--store sqlite|postgres] [--cuts N] [--seed N]
+         cut the power of the disk under a journal; as root, with a filesystem of its own
+  crash kill [--store sqlite|postgres] [--events N] [--seed N]
+         kill and stop workers in the middle of runs, and look what came of the runs
   fuzz [--seconds N] [TARGET]
          try inputs that nobody thought of, for a minute each; needs a nightly compiler and cargo-fuzz
   simulate [--seeds N] [--from S] [--verbose]
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         ["bench", "journal", words @ ..] => program::run_bench("dauntless-journal", "journal", words),
         ["bench", "fold"] => program::run_bench("dauntless-core", "fold", &[]),
         ["counterparts", name] => counterparts::run(Some(name)),
+        ["crash", words @ ..] => program::run_crash(words),
         ["fuzz", words @ ..] => fuzz::run(words),
         [program @ ("bench" | "simulate" | "soak"), words @ ..] => program::run(program, words),
         ["help" | "--help" | "-h"] => {

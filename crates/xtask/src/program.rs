@@ -1,4 +1,5 @@
-//! Starts the programs that measure the whole, built as a user would build them.
+//! Starts the programs that measure the whole, built as a user would build them, and the one that
+//! looks only for what breaks, built like the tests.
 //!
 //! The programs are of the `tests` package: they need the runtime, which this crate must not know.
 
@@ -15,6 +16,16 @@ pub(crate) fn run(program: &str, words: &[&str]) -> ExitCode {
 pub(crate) fn run_bench(package: &str, name: &str, words: &[&str]) -> ExitCode {
     let line = ["bench", "--quiet", "--locked", "--package", package, "--bench", name, "--"];
     start(&format!("bench {name}"), &line, words)
+}
+
+/// The same for the harness of crashes, which takes the command that stands beside it.
+pub(crate) fn run_crash(words: &[&str]) -> ExitCode {
+    let command = ["build", "--quiet", "--locked", "--package", "dauntless-cli"];
+    if start("crash", &command, &[]) != ExitCode::SUCCESS {
+        return ExitCode::FAILURE;
+    }
+    let line = ["run", "--quiet", "--locked", "--package", "dauntless-tests", "--bin", "crash", "--"];
+    start("crash", &line, words)
 }
 
 fn start(program: &str, line: &[&str], words: &[&str]) -> ExitCode {

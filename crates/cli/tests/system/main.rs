@@ -8,6 +8,7 @@
 mod answers;
 mod bad_input;
 mod chaos;
+mod crashes;
 mod ending;
 mod operator;
 mod rehearsal;

@@ -22,6 +22,9 @@ mod facts;
 mod failover;
 mod keeping;
 mod older;
+#[path = "../../../../tests/crash/postgres.rs"]
+#[expect(unreachable_pub, dead_code, reason = "public for the tests of power cuts, which end it otherwise")]
+mod postgres_server;
 mod rig;
 mod server;
 mod sqlite;

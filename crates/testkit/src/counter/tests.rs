@@ -27,6 +27,13 @@ fn answers_come_in_order_and_the_last_repeats() {
 }
 
 #[test]
+fn a_closure_may_answer() {
+    let server = RequestCounter::answering(|request| Answer::ok(request.path.to_uppercase())).unwrap();
+    assert_eq!(send("GET", &format!("{}/shop", server.url()), "").unwrap().body, "/SHOP");
+    server.assert_requests(1);
+}
+
+#[test]
 fn requests_are_kept_as_they_came() {
     let server = counter([]);
     send("PUT", &format!("{}/a/b?c=d", server.url()), "höflich").unwrap();

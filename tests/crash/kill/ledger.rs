@@ -1,0 +1,260 @@
+//! What reached the outside of the workers, in the order in which it arrived, and the moments in
+//! which one of them is to be struck. No worker can hide from it and none can change it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A number of ours for a worker's process.
+pub type WorkerNo = u64;
+
+/// What one call is asked to do once. Its name goes through the model, the run and the tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Intent {
+    /// The number of the run, from its goal.
+    pub run: u64,
+    /// The turn, counted from 1.
+    pub turn: u32,
+    /// The place in the turn.
+    pub index: u32,
+}
+
+impl fmt::Display for Intent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}.{}", self.run, self.turn, self.index)
+    }
+}
+
+impl FromStr for Intent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/').and_then(|(run, call)| Some((run, call.split_once('.')?)));
+        let parts = parts.and_then(|(run, (turn, index))| {
+            Some(Self { run: run.parse().ok()?, turn: turn.parse().ok()?, index: index.parse().ok()? })
+        });
+        parts.ok_or_else(|| format!("`{text}` names no intent"))
+    }
+}
+
+/// The tools, by what a repetition of them does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Nothing.
+    ReadOnly,
+    /// The same again.
+    Idempotent,
+    /// Nothing, by its key.
+    Keyed,
+    /// Harm, and one can ask whether it is one.
+    Verifiable,
+    /// Harm.
+    Once,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::ReadOnly, Self::Idempotent, Self::Keyed, Self::Verifiable, Self::Once];
+
+    /// The word that a configuration has for it, and the name of the tool.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read_only",
+            Self::Idempotent => "idempotent",
+            Self::Keyed => "keyed",
+            Self::Verifiable => "verifiable",
+            Self::Once => "once",
+        }
+    }
+}
+
+/// Where in the life of a call its worker is struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Point {
+    /// About when the reply of the model, which is the intent, is written.
+    BeforeIntent,
+    /// The request of a call has left the worker and had no effect.
+    BeforeEffect,
+    /// It had its effect and no answer.
+    AfterEffect,
+    /// The model is asked with the results, so that they are recorded.
+    AfterRecord,
+    /// Whenever it is.
+    Random,
+}
+
+impl Point {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::BeforeIntent, Self::BeforeEffect, Self::AfterEffect, Self::AfterRecord, Self::Random];
+
+    /// For a report.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeIntent => "around the intent",
+            Self::BeforeEffect => "between intent and effect",
+            Self::AfterEffect => "between effect and record",
+            Self::AfterRecord => "after the record",
+            Self::Random => "at any time",
+        }
+    }
+}
+
+/// The moment to wait for.
+#[derive(Clone, Copy, Debug)]
+pub struct Aim {
+    /// Where.
+    pub point: Point,
+    /// In a call of which class, where it is in one.
+    pub class: Class,
+    /// How long what arrived then goes without an answer.
+    pub hold: Duration,
+}
+
+/// The moment has come: this worker waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit {
+    /// The worker.
+    pub worker: WorkerNo,
+    /// The call, where it is one.
+    pub intent: Option<Intent>,
+}
+
+/// A request as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The model was asked for a turn.
+    Model {
+        /// The run.
+        run: u64,
+        /// The turn.
+        turn: u32,
+    },
+    /// A tool was called.
+    Tool {
+        /// By which worker.
+        worker: WorkerNo,
+        /// What for.
+        intent: Intent,
+        /// Which tool.
+        class: Class,
+        /// The idempotency key.
+        key: Option<String>,
+        /// Whether it had its effect.
+        executed: bool,
+    },
+    /// Somebody asked whether a call had its effect.
+    Question {
+        /// The call.
+        intent: Intent,
+    },
+}
+
+/// All that arrived.
+#[derive(Debug)]
+pub struct Ledger {
+    book: Mutex<Book>,
+    hits: Mutex<Sender<Hit>>,
+}
+
+/// What the ledger holds.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// In the order of arrival.
+    pub requests: Vec<Request>,
+    /// What the model was shown for each call, each text once.
+    pub observed: BTreeMap<Intent, Vec<String>>,
+    aim: Option<Aim>,
+    /// The first result under each key.
+    results: BTreeMap<String, String>,
+}
+
+impl Ledger {
+    /// An empty one that tells of moments there.
+    pub fn new(hits: Sender<Hit>) -> Self {
+        Self { book: Mutex::default(), hits: Mutex::new(hits) }
+    }
+
+    /// What it holds.
+    pub fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a moment, or for none any more.
+    pub fn aim(&self, aim: Option<Aim>) {
+        self.book().aim = aim;
+    }
+
+    /// Takes in a request of the model, with what it shows of the turn before. Answers how long the
+    /// reply has to wait.
+    pub fn model(&self, worker: WorkerNo, run: u64, turn: u32, shown: &[&str]) -> Duration {
+        let mut book = self.book();
+        book.requests.push(Request::Model { run, turn });
+        for (index, text) in (0..).zip(shown) {
+            let texts = book.observed.entry(Intent { run, turn: turn - 1, index }).or_default();
+            if !texts.iter().any(|known| known == text) {
+                texts.push((*text).to_owned());
+            }
+        }
+        let wanted = |aim: &Aim| match aim.point {
+            Point::BeforeIntent => true,
+            Point::AfterRecord => turn > 1,
+            Point::BeforeEffect | Point::AfterEffect | Point::Random => false,
+        };
+        match book.aim.take_if(|aim| wanted(aim)) {
+            Some(aim) => {
+                self.hit(Hit { worker, intent: None });
+                if aim.point == Point::AfterRecord { aim.hold } else { Duration::ZERO }
+            }
+            None => Duration::ZERO,
+        }
+    }
+
+    /// Takes in a call. Answers what the tool says, and how long that has to wait.
+    pub fn tool(
+        &self,
+        worker: WorkerNo,
+        class: Class,
+        intent: Intent,
+        key: Option<String>,
+    ) -> (String, Duration) {
+        let mut book = self.book();
+        let aim = book.aim.take_if(|aim| {
+            aim.class == class && matches!(aim.point, Point::BeforeEffect | Point::AfterEffect)
+        });
+        let known = key.as_ref().filter(|_| class == Class::Keyed).and_then(|key| book.results.get(key));
+        let executed = known.is_none() && aim.is_none_or(|aim| aim.point == Point::AfterEffect);
+        let said = known.cloned().unwrap_or_else(|| done(intent));
+        if let Some(key) = key.clone().filter(|_| executed) {
+            book.results.insert(key, said.clone());
+        }
+        book.requests.push(Request::Tool { worker, intent, class, key, executed });
+        if aim.is_some() {
+            self.hit(Hit { worker, intent: Some(intent) });
+        }
+        (said, aim.map_or(Duration::ZERO, |aim| aim.hold))
+    }
+
+    /// Takes in the question whether a call had its effect. Answers what the tool said then.
+    pub fn verify(&self, intent: Intent) -> Option<String> {
+        let mut book = self.book();
+        book.requests.push(Request::Question { intent });
+        let happened = book.requests.iter().any(
+            |request| matches!(request, Request::Tool { intent: of, executed: true, .. } if *of == intent),
+        );
+        happened.then(|| done(intent))
+    }
+
+    fn hit(&self, hit: Hit) {
+        // Whoever waited for it may be gone at the end.
+        let _ = self.hits.lock().unwrap_or_else(PoisonError::into_inner).send(hit);
+    }
+}
+
+/// What a tool says.
+fn done(intent: Intent) -> String {
+    format!("{intent} is done")
+}
