@@ -32,6 +32,8 @@ const AIMS: Duration = Duration::from_secs(2);
 const HOLDS: Duration = Duration::from_secs(20);
 /// Aims in a row that may find no moment; with more of them nothing goes on.
 const MISSES_MAX: u32 = 20;
+/// Requests of each run between two blows, about.
+const BREATH: u64 = 4;
 /// How long all runs may take to end after the last blow.
 const ENDS: Duration = Duration::from_secs(180);
 
@@ -157,7 +159,7 @@ impl Round {
                     format!("no worker gets to where it is to be struck:\n{}", lines.join("\n")).into()
                 );
             }
-            std::thread::sleep(Duration::from_millis(20 + self.chance.below(80)));
+            self.breathe();
         }
         let struck = started.elapsed();
         self.wait_for_ends().await?;
@@ -170,6 +172,17 @@ impl Round {
         let evidence = self.evidence().await?;
         let report = Report::new(&self.plan, &evidence, struck, self.reopened);
         Ok((evidence, report))
+    }
+
+    /// Lets the runs get on between two blows: what is interrupted too often in a row is given up by
+    /// the runs themselves, because it could be what ends their workers.
+    fn breathe(&mut self) {
+        let enough = self.site.ledger.book().requests.len() as u64 + BREATH * self.plan.runs;
+        let started = Instant::now();
+        while (self.site.ledger.book().requests.len() as u64) < enough && started.elapsed() < AIMS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(self.chance.below(80)));
     }
 
     fn start_worker(&mut self) -> Result<(), Error> {
