@@ -17,6 +17,7 @@ use dauntless_core::redact::Redactor;
 use dauntless_core::run::{
     AnswerShape, FOLD_VERSION, ModelFallback, Recovery, RunEffect, RunMachine, RunSpec, Verification, toolbox,
 };
+use dauntless_core::tree::Delegation;
 use expect_test::expect_file;
 use serde::Deserialize;
 use serde_json::Value;
@@ -97,6 +98,7 @@ impl Agent {
             model: models.next().unwrap().model,
             fallbacks: models.collect(),
             redactor: Redactor::new([], &[]).unwrap(),
+            links: Default::default(),
         }
     }
 }
@@ -203,7 +205,10 @@ fn shown(effect: &RunEffect, now: Timestamp) -> Option<String> {
         RunEffect::Verify(Verification { call, tool, arguments, key_of, deadline: _ }) => {
             format!("ask {tool} whether {call} happened, with {arguments} and the key of {key_of}")
         }
-        RunEffect::Verify(verification) => format!("verify {} {}", verification.call, verification.tool),
+        RunEffect::Delegate(Delegation { call, attempt, agent, goal, .. }) => {
+            format!("delegate {call} to {agent}, try {attempt}: {goal}")
+        }
+        RunEffect::CancelChild { call, .. } => format!("cancel the run for {call}"),
         RunEffect::CancelCall { call, reach } => format!("cancel {call} {reach:?}"),
         RunEffect::CancelModel { turn } => format!("cancel the model in turn {turn}"),
         RunEffect::StartTimer { timer, at } => format!("timer {timer:?} in {:?}", after(*at)),

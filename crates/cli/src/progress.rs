@@ -81,7 +81,9 @@ impl Story {
             Progress::CallRepaired { call, repairs } => {
                 self.change(call, |call| repairs.iter().for_each(|repair| call.note(repair)))
             }
-            Progress::AttemptStarted { call, attempt, .. } => self.change(call, |call| call.begin(*attempt)),
+            Progress::AttemptStarted { call, attempt, .. } | Progress::ChildStarted { call, attempt, .. } => {
+                self.change(call, |call| call.begin(*attempt))
+            }
             Progress::AttemptFailed { call, code, wait, .. } => {
                 self.change(call, |call| call.now = Now::Waiting { code: *code, wait: *wait })
             }
@@ -128,7 +130,7 @@ impl Story {
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
             }
-            Progress::RunEnded { .. } => {
+            Progress::RunEnded { .. } | Progress::ChildEnded { .. } => {
                 self.asking = None;
                 None
             }

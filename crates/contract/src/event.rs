@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attendance, CallKey, Failure, History, HistoryRepair, ModelReply, RunLimits, StoppedBy, ToolOutput,
-    Verified,
+    Attendance, CallKey, Failure, History, HistoryRepair, Lineage, ModelReply, Outcome, RunLimits, StoppedBy,
+    ToolOutput, Verified,
 };
 
 /// A fact of a run. The run's whole state is the fold of these, in order, with their times.
@@ -34,6 +34,9 @@ pub enum RunEvent {
         /// The names of the tools that the agent had. A run is not driven on without one it has called.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tools: Vec<Arc<str>>,
+        /// The runs above it; none for one that was submitted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lineage: Option<Lineage>,
     },
     /// The model answered. The calls in it are the intent to run them.
     ModelReplied {
@@ -120,6 +123,16 @@ pub enum RunEvent {
         record: CallRecord,
         /// How that came to be known.
         by: ResolvedBy,
+    },
+    /// A run that this one started has ended. What it was given comes back less what it used.
+    ChildEnded {
+        /// The call that asked for it, or the step of a plan.
+        call: CallKey,
+        /// Which run for this call, counted from 1.
+        #[serde(rename = "try")]
+        attempt: u32,
+        /// How it ended.
+        outcome: Box<Outcome>,
     },
     /// The user answered a question.
     InputGiven {
@@ -245,6 +258,11 @@ pub enum RunTimer {
     /// The wait of a call for its tool to be back. Goes off early when it is.
     Unpark(
         /// The call.
+        CallKey,
+    ),
+    /// The time by which a child must have ended.
+    Child(
+        /// The call that asked for it.
         CallKey,
     ),
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Names one run, from submit to outcome. A version 7 UUID: ordered by the time of creation.
+/// Names one run, from submit to outcome. A version 7 UUID: ordered by the time of creation. That of
+/// a child is derived from its parent's and sorts with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(uuid::Uuid);

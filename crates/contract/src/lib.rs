@@ -17,6 +17,7 @@ mod journal;
 mod json;
 mod letter;
 mod limits;
+mod lineage;
 mod model;
 mod outcome;
 mod progress;
@@ -41,6 +42,7 @@ pub use journal::{
 pub use json::{Json, NotJson};
 pub use letter::LetterContent;
 pub use limits::{LimitKind, RunLimits};
+pub use lineage::{Ancestor, GoalDigest, Lineage};
 pub use model::{
     AnswerSchema, Finish, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, Price, RawCall,
     RequestPurpose, TextSink, Usage,

@@ -75,8 +75,10 @@ pub enum StopReason {
         /// Who.
         by: Arc<str>,
     },
-    /// A run that this one delegated to failed.
+    /// A run that this one started failed in a way that it could not do without.
     ChildFailed {
+        /// The child's agent.
+        agent: Arc<str>,
         /// The child.
         run: RunId,
         /// Its reason.
@@ -130,7 +132,7 @@ impl fmt::Display for StopReason {
             Self::Stuck { fingerprint, times, .. } => write!(f, ": {fingerprint}, {times} times"),
             Self::LimitReached(limit) => write!(f, ": {limit}"),
             Self::Cancelled { by } => write!(f, " by {by}"),
-            Self::ChildFailed { run, reason } => write!(f, ": run {run}: {reason}"),
+            Self::ChildFailed { agent, run, reason } => write!(f, ": {agent} (run {run}): {reason}"),
             Self::Internal { code } => write!(f, ": {code}"),
             Self::Completed
             | Self::ModelRefusal
@@ -153,7 +155,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// What a run used and went through.
+/// What a run used and went through, with all runs below it that have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunTotals {
     /// Model requests, without repeated attempts.
@@ -170,6 +172,34 @@ pub struct RunTotals {
     pub usage: Usage,
     /// Cost, by the model's price.
     pub cost: MicroUsd,
+    /// Calls that reached a tool which is neither read-only nor idempotent, and that happened or
+    /// may have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub effects: u32,
+    /// Runs below this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub children: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// Takes in what a child used. The child itself is not counted by it.
+impl std::ops::AddAssign for RunTotals {
+    fn add_assign(&mut self, other: Self) {
+        let add = |mine: &mut u32, its: u32| *mine = mine.saturating_add(its);
+        add(&mut self.turns, other.turns);
+        add(&mut self.model_attempts, other.model_attempts);
+        add(&mut self.tool_calls, other.tool_calls);
+        add(&mut self.tool_attempts, other.tool_attempts);
+        add(&mut self.failed_calls, other.failed_calls);
+        add(&mut self.effects, other.effects);
+        add(&mut self.children, other.children);
+        self.usage += other.usage;
+        self.cost += other.cost;
+    }
 }
 
 /// The end of a run: its one stop reason, and what was achieved.

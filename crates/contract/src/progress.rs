@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, FailureCode, HistoryRepair, Outcome, Question, Tokens};
+use crate::{CallKey, FailureCode, HistoryRepair, Outcome, Question, RunId, Tokens};
 
 /// Why there was no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +161,27 @@ pub enum Progress {
         waited: Duration,
         /// Why there was no further attempt.
         stopped_by: Option<StoppedBy>,
+    },
+    /// A child run starts, or is found again after this run's process has ended.
+    ChildStarted {
+        /// The call that asked for it, or the step of a plan.
+        call: CallKey,
+        /// The child's agent.
+        agent: Arc<str>,
+        /// The child.
+        run: RunId,
+        /// Which run for this call, counted from 1.
+        #[serde(rename = "try")]
+        attempt: u32,
+    },
+    /// A child run ended.
+    ChildEnded {
+        /// The call that asked for it, or the step of a plan.
+        call: CallKey,
+        /// The child's agent.
+        agent: Arc<str>,
+        /// How it ended.
+        outcome: Outcome,
     },
     /// The conversation that the run continues was repaired first.
     HistoryRepaired {

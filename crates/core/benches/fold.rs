@@ -97,6 +97,7 @@ impl Run {
             wall_clock: Duration::from_secs(1 << 32),
             tool_calls: u32::MAX,
             depth: 1,
+            ..RunLimits::default()
         };
         run.answer(RunEvent::RunStarted {
             agent: "a".into(),
@@ -106,6 +107,7 @@ impl Run {
             repairs: Vec::new(),
             attendance: Default::default(),
             tools: vec!["find".into()],
+            lineage: None,
         })?;
         Ok(run)
     }
@@ -184,6 +186,7 @@ fn spec(context_window: Option<Tokens>) -> Result<Arc<RunSpec>, Problem> {
         answer: None,
         model: Arc::new(model),
         fallbacks: Vec::new(),
+        links: Default::default(),
         redactor: Redactor::new([], &[])?,
     }))
 }

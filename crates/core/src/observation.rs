@@ -107,6 +107,23 @@ pub fn failure(failure: &Failure, attempts: u32, effect: Effect) -> Observation 
     Observation { text: text.into() }
 }
 
+/// A failure of another agent with what it had so far, as the last key `so_far`: data like the rest,
+/// its head and at most so much that the whole fits `bytes_max`.
+pub fn failure_so_far(failure: &Failure, attempts: u32, so_far: &str, bytes_max: usize) -> Observation {
+    let failed = self::failure(failure, attempts, Effect::Once).text;
+    let (open, mut room) =
+        (failed.strip_suffix('}').unwrap_or(&failed), bytes_max.saturating_sub(failed.len()));
+    loop {
+        let written = serde_json::Value::from(shortened(so_far, room)).to_string();
+        let text = format!("{open},\"so_far\":{written}}}");
+        if text.len() <= bytes_max || room == 0 {
+            return Observation { text: text.into() };
+        }
+        // What has to be escaped takes more room than it has bytes.
+        room /= 2;
+    }
+}
+
 /// A failure as the model sees it; the fields are in the order of the text.
 #[derive(Serialize)]
 struct Shown {

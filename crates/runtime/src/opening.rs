@@ -25,6 +25,7 @@ pub fn start_event(
         repairs,
         attendance,
         tools: toolbox.names().map(Arc::from).collect(),
+        lineage: None,
     }
 }
 

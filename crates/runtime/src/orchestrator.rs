@@ -420,6 +420,8 @@ impl RunShell {
                     tool.cancel(*ticket, reach);
                 }
             }
+            // No agent of this runtime has links, so no run has children.
+            RunEffect::Delegate(_) | RunEffect::CancelChild { .. } => {}
             RunEffect::CancelModel { turn: _ } => {
                 if let Some((model, ticket)) = self.model.take() {
                     model.cancel(ticket, CancelReach::Running);
@@ -456,9 +458,11 @@ const fn begins(effect: &RunEffect) -> bool {
         | RunEffect::Summarise { .. }
         | RunEffect::Dispatch { .. }
         | RunEffect::Verify(_)
+        | RunEffect::Delegate(_)
         | RunEffect::StartTimer { .. }
         | RunEffect::Park { .. } => true,
         RunEffect::CancelCall { .. }
+        | RunEffect::CancelChild { .. }
         | RunEffect::CancelModel { .. }
         | RunEffect::Report(_)
         | RunEffect::End => false,

@@ -14,6 +14,7 @@ use dauntless_core::revival::RevivalPolicy;
 use dauntless_core::run::{ModelFallback, RunSpec};
 use dauntless_core::supervision::RestartPolicy;
 use dauntless_core::toolbox::Quarantined;
+use dauntless_core::tree::Links;
 use ractor::Actor;
 use tokio::sync::{Mutex, oneshot};
 use tracing::Span;
@@ -354,6 +355,7 @@ impl Runtime {
                 answer,
                 model: Arc::clone(model.spec()),
                 fallbacks,
+                links: Links::default(),
                 redactor: settings.redactor.clone(),
             }),
             tools,

@@ -79,6 +79,7 @@ impl CallAccounting {
                         books.asked(CallKey { turn: *turn, index }, &call.id, &call.name);
                     }
                 }
+                RunEvent::ChildEnded { call, .. } => books.child_ended(*call),
                 RunEvent::CallEnded { call, .. } | RunEvent::InputGiven { call, .. } => {
                     books.ended(*call);
                 }
@@ -121,6 +122,9 @@ impl CallAccounting {
             }
             Progress::RunEnded { outcome } => self.end = End::Ended(Box::new(outcome.clone())),
             Progress::CallUnparked { call, .. } => self.unparked(*call),
+            Progress::ChildStarted { call, agent, attempt, .. } => {
+                self.child_started(*call, agent, *attempt);
+            }
             Progress::CallRepaired { .. }
             | Progress::CallParked { .. }
             | Progress::TurnStarted { .. }
@@ -129,6 +133,7 @@ impl CallAccounting {
             | Progress::InputRequested(_)
             | Progress::InputGiven { .. }
             | Progress::BreakerOpened { .. }
+            | Progress::ChildEnded { .. }
             | Progress::ToolRejected { .. }
             | Progress::HistoryRepaired { .. }
             | Progress::Nudged { .. }
@@ -239,6 +244,21 @@ impl CallAccounting {
         }
         if repeated {
             self.problem(format!("attempt {attempt} of call {call} started twice or out of order"));
+        }
+    }
+
+    /// A child that is found again after its parent's process has ended was started before.
+    fn child_started(&mut self, call: CallKey, agent: &Arc<str>, attempt: u32) {
+        let started = (Arc::clone(agent), attempt);
+        if !self.accounts.get(&call).is_some_and(|account| account.started.contains(&started)) {
+            self.started(call, agent, attempt);
+        }
+    }
+
+    /// Several children may work on one call, one after the other.
+    fn child_ended(&mut self, call: CallKey) {
+        if self.accounts.get(&call).is_none_or(|account| account.ended == 0) {
+            self.ended(call);
         }
     }
 

@@ -23,7 +23,11 @@ fn every_stop_reason_has_a_code_of_its_own() {
         StopReason::Stuck { tool, fingerprint: "f".into(), times: 3 },
         StopReason::LimitReached(LimitKind::Turns),
         StopReason::Cancelled { by: "x".into() },
-        StopReason::ChildFailed { run: RunId::from_u128(1), reason: Box::new(StopReason::Truncated) },
+        StopReason::ChildFailed {
+            agent: "a".into(),
+            run: RunId::from_u128(1),
+            reason: Box::new(StopReason::Truncated),
+        },
         StopReason::Internal { code: "x".into() },
     ];
     for reason in &reasons {

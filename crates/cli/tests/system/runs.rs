@@ -63,6 +63,7 @@ fn started(goal: &str) -> Recorded {
         repairs: Vec::new(),
         attendance: Attendance::Attended,
         tools: ["ask_user", "order", "stock"].map(Arc::from).into(),
+        lineage: None,
     };
     at(0, event)
 }

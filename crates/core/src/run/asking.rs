@@ -77,7 +77,7 @@ impl RunMachine {
             Purpose::LastWords(_) => (Offer::Nothing, Vec::new()),
             Purpose::Work => {
                 let out = self.withdrawn.names(now).into_iter().chain(self.rejected.iter().cloned());
-                let out: BTreeSet<_> = out.collect();
+                let out: BTreeSet<_> = out.chain(self.out_of_reach()).collect();
                 let offer =
                     if out.is_empty() { Offer::All } else { Offer::Without(out.into_iter().collect()) };
                 (offer, self.built_in())

@@ -7,7 +7,7 @@ use dauntless_contract::{
     PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
 };
 
-use super::held::Repetition;
+use super::held::{Repetition, left_a_mark};
 use super::nudge::Dud;
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
@@ -35,6 +35,9 @@ impl RunMachine {
             if let Some(reason) = self.take_call(now, raw, cut, &mut slots, effects) {
                 stuck.get_or_insert(reason);
             }
+        }
+        if stuck.is_none() {
+            self.start_children(now, &mut slots, effects);
         }
         match stuck {
             Some(reason) => self.stop_calls(now, slots, reason, None, effects),
@@ -182,7 +185,10 @@ impl RunMachine {
     }
 
     /// Some calls may have ended: goes on with what that leads to.
-    pub(super) fn go_on(&mut self, now: Timestamp, slots: Slots, effects: &mut Vec<RunEffect>) -> Phase {
+    pub(super) fn go_on(&mut self, now: Timestamp, mut slots: Slots, effects: &mut Vec<RunEffect>) -> Phase {
+        if slots.first_terminal().is_none() {
+            self.start_children(now, &mut slots, effects);
+        }
         match slots.first_terminal().cloned() {
             Some(Terminal { reason, explanation }) => {
                 self.stop_calls(now, slots, reason, Some(explanation), effects)
@@ -220,9 +226,12 @@ impl RunMachine {
         }
         // Several calls of one batch may be terminal; the first in call order gives the reason.
         let (reason, explanation) = match (reason, slots.first_terminal()) {
-            (StopReason::ToolTerminal { .. } | StopReason::ToolExhausted { .. }, Some(first)) => {
-                (first.reason.clone(), Some(Arc::clone(&first.explanation)))
-            }
+            (
+                StopReason::ToolTerminal { .. }
+                | StopReason::ToolExhausted { .. }
+                | StopReason::ChildFailed { .. },
+                Some(first),
+            ) => (first.reason.clone(), Some(Arc::clone(&first.explanation))),
             (reason, _) => (reason, explanation),
         };
         self.close(now, slots, reason, explanation, effects)
@@ -264,6 +273,7 @@ impl RunMachine {
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         Self::end_parked(&mut slots, effects);
+        let patience = patience.max(self.stop_children(&mut slots, effects));
         if slots.all_answered() {
             return self.close(now, slots, reason, explanation, effects);
         }
@@ -280,6 +290,9 @@ impl RunMachine {
         explanation: Option<Arc<str>>,
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
+        let unsure = |spec: &ToolSpec| !matches!(spec.effect, Effect::ReadOnly | Effect::Idempotent);
+        let lost = slots.running_with_spec().filter(|(_, spec)| unsure(spec)).count();
+        self.totals.effects += u32::try_from(lost).unwrap_or(u32::MAX);
         let history = Arc::make_mut(&mut self.history);
         history.round(slots.into_round());
         let text = history.last_assistant_text().cloned();
@@ -355,6 +368,9 @@ impl RunMachine {
         self.totals.tool_attempts += attempts;
         let Running { asked, by, .. } = running;
         let (attempts, waited) = (running.attempts + attempts, running.waited + waited);
+        if left_a_mark(by.effect, attempts, &verdict) {
+            self.totals.effects += 1;
+        }
         let (observation, failure, terminal) = match verdict {
             CallVerdict::Succeeded(output) => {
                 self.guard.succeeded(&slot.fingerprint, &output, asked.polling);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dauntless_contract::{CallKey, Json, Timestamp, ToolCall};
 
 use super::builtin::Builtin;
-use super::slots::{Running, Slot, SlotState, Slots};
+use super::slots::{ChildStage, Delegated, Running, Slot, SlotState, Slots};
 use super::{RunEffect, RunMachine};
 use crate::toolbox::Fingerprint;
 
@@ -22,6 +22,17 @@ impl RunMachine {
         slots: &mut Slots,
         effects: &mut Vec<RunEffect>,
     ) {
+        if let Some(link) = self.spec.links.get(&call.name) {
+            let state = SlotState::Delegated(Delegated {
+                agent: Arc::clone(&link.agent),
+                attempt: 0,
+                retries: link.policy.retries,
+                stage: ChildStage::Waiting,
+            });
+            // The children of a turn start together, once all its calls are known.
+            slots.push(call, fingerprint, state);
+            return;
+        }
         let builtin = Builtin::of(&self.spec.agent, &call.name);
         let call = slots.push(call, fingerprint, SlotState::Running(running));
         match builtin {

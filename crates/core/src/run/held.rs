@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dauntless_contract::{CallKey, Effect, EffectState, Failure, FailureCode};
+use dauntless_contract::{CallKey, CallVerdict, Effect, EffectState, Failure, FailureCode};
 use serde::{Deserialize, Serialize};
 
 use super::slots::Running;
@@ -137,6 +137,21 @@ impl Held {
         }
     }
 
+    /// Notes that a child which failed may have done something.
+    pub(super) fn child_failed(&mut self, key: CallKey, call: &Fingerprint, failure: &Failure) {
+        if failure.effect == EffectState::Unknown && self.unsure.len() < REMEMBERED_MAX {
+            self.unsure.entry(call.digest()).or_insert_with(|| Unsure {
+                first: key,
+                code: failure.code,
+                hint: None,
+                keyed: false,
+                refusals: 0,
+                refused_in: None,
+                result: None,
+            });
+        }
+    }
+
     /// Notes that a call worked: with the key of an earlier one, what became of that is known too.
     pub(super) fn succeeded(&mut self, call: &Fingerprint, running: &Running) {
         if running.repeats.is_some() {
@@ -201,4 +216,13 @@ impl Unsure {
         .hint(format!("{hint} If you cannot find out, say in your answer that its outcome is unknown."))
         .effect(EffectState::Unknown)
     }
+}
+
+/// Whether a call did, or may have done, what a repetition would do again.
+pub(super) fn left_a_mark(effect: Effect, attempts: u32, verdict: &CallVerdict) -> bool {
+    let happened = match verdict {
+        CallVerdict::Succeeded(_) => true,
+        CallVerdict::Failed(failure) => failure.effect != EffectState::None,
+    };
+    happened && attempts > 0 && !matches!(effect, Effect::ReadOnly | Effect::Idempotent)
 }

@@ -34,13 +34,19 @@ impl RunMachine {
     ) -> Phase {
         let phase = match phase {
             Phase::Created | Phase::Ended(_) => return phase,
-            Phase::Settling { .. } => phase,
+            Phase::Settling { ref slots, .. } => {
+                self.wait_again(now, slots, effects);
+                phase
+            }
             Phase::Summarising(_) | Phase::Asking { .. } | Phase::Calling(_) if now < self.deadline() => {
                 effects.push(RunEffect::StartTimer { timer: RunTimer::WallClock, at: self.deadline() });
                 phase
             }
             Phase::Summarising(_) | Phase::Asking { .. } | Phase::Calling(_) => {
                 // The time went by while nobody drove the run.
+                if let Phase::Calling(slots) = &phase {
+                    self.cancel_again(now, slots, effects);
+                }
                 self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), effects)
             }
         };
@@ -113,7 +119,8 @@ impl RunMachine {
     fn owed(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
         let slot = slots.slot(call)?;
         match &slot.state {
-            SlotState::Answered { .. } => None,
+            // A child is found again, whatever became of the process.
+            SlotState::Answered { .. } | SlotState::Delegated(_) => None,
             SlotState::Parked(_, wait) => {
                 let (tool, at, spread) = (Arc::clone(&slot.call.name), wait.at, wait.spread);
                 Some(RunEffect::Park { call, tool, at, spread })
@@ -133,6 +140,9 @@ impl RunMachine {
         call: CallKey,
         effects: &mut Vec<RunEffect>,
     ) {
+        if slots.delegation(call).is_some() {
+            return self.attach(now, slots, call, effects);
+        }
         let Some(owed) = self.owed(slots, call) else { return };
         let state = slots.slot(call).map(|slot| &slot.state);
         let (RunEffect::Dispatch { .. } | RunEffect::Verify(_), Some(SlotState::Running(running))) =

@@ -25,6 +25,7 @@ impl RunMachine {
             | RunEvent::SummaryReplied { .. }
             | RunEvent::SummaryFailed { .. }
             | RunEvent::CallEnded { .. }
+            | RunEvent::ChildEnded { .. }
             | RunEvent::InputGiven { .. }
             | RunEvent::TimerFired { .. }
             | RunEvent::CancelRequested { .. }

@@ -52,8 +52,9 @@ impl RunMachine {
     }
 
     pub(super) fn reached_limit(&self) -> Option<LimitKind> {
-        let RunTotals { turns, tool_calls, .. } = self.totals;
-        if turns >= self.limits.turns {
+        let RunTotals { tool_calls, .. } = self.totals;
+        // The turns of its children are in the totals, and are none of its own.
+        if self.turn >= self.limits.turns {
             Some(LimitKind::Turns)
         } else if let Some(limit) = self.unaffordable(0, 2) {
             Some(limit)

@@ -16,9 +16,11 @@ mod asking;
 mod attempts;
 mod builtin;
 mod calls;
+mod delegate;
 mod dispatch;
 mod ending;
 mod fallback;
+mod handoff;
 mod held;
 mod interrupted;
 mod learned;
@@ -51,6 +53,7 @@ use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+use crate::tree::{Delegation, Kin, Links, SETTLE_MAX};
 pub use answer::AnswerShape;
 pub(crate) use ask_user::NAME as ASK_USER;
 use asking::Summarising;
@@ -82,6 +85,8 @@ pub struct RunSpec {
     pub model: Arc<ModelSpec>,
     /// The models that are asked when it fails, in order.
     pub fallbacks: Vec<ModelFallback>,
+    /// The agents that it may ask; each is a tool as well.
+    pub links: Links,
     /// Masks secrets in what a watcher sees.
     pub redactor: Redactor,
 }
@@ -139,6 +144,17 @@ pub enum RunEffect {
         call: CallKey,
         /// How far the stop may go.
         reach: CancelReach,
+    },
+    /// Start a child run, or find it again. Its end is an event, [`RunEvent::ChildEnded`].
+    Delegate(Delegation),
+    /// Cancel a child run. It still ends with its event; one that never started ends as cancelled.
+    CancelChild {
+        /// The call that asked for it, or the step of a plan.
+        call: CallKey,
+        /// The child.
+        run: RunId,
+        /// Who wants it, for the child's own stop reason.
+        by: Arc<str>,
     },
     /// Stop waiting for the model. What it still answers is stale.
     CancelModel {
@@ -236,6 +252,8 @@ pub struct RunMachine {
     /// Requests in a row whose answer was lost with the process that waited for it.
     lost: u32,
     under_way: UnderWay,
+    /// Itself and the runs above it.
+    kin: Kin,
     phase: Phase,
 }
 
@@ -262,6 +280,7 @@ impl PartialEq for RunMachine {
             && self.misfits == other.misfits
             && self.lost == other.lost
             && self.under_way == other.under_way
+            && self.kin == other.kin
             && self.phase == other.phase
     }
 }
@@ -269,9 +288,11 @@ impl PartialEq for RunMachine {
 impl RunMachine {
     /// A run that has not started; its first event is [`RunEvent::RunStarted`].
     pub fn new(run: RunId, spec: Arc<RunSpec>) -> Self {
+        let kin = Kin::new(run, &spec.agent.name, "", None);
         Self {
             run,
             spec,
+            kin,
             limits: RunLimits::default(),
             started: Timestamp::ZERO,
             at: Timestamp::ZERO,
@@ -297,15 +318,17 @@ impl RunMachine {
 
     /// Takes a fact. One that does not belong to the present state is stale and changes nothing.
     #[must_use = "effects that are not carried out stall the run"]
+    #[expect(clippy::too_many_lines, reason = "a table: one row for each event that some phase waits for")]
     pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
         let mut effects = Vec::new();
         self.at = now;
         let under_way = self.suspended(&event);
+        self.meet_kin(&event);
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
             (
                 Phase::Created,
-                RunEvent::RunStarted { agent: _, goal, limits, history, repairs, attendance, tools },
+                RunEvent::RunStarted { goal, limits, history, repairs, attendance, tools, .. },
             ) => self.start(now, &goal, (limits, attendance, tools), (history, repairs), &mut effects),
             (
                 Phase::Asking { turn, model, purpose },
@@ -339,6 +362,10 @@ impl RunMachine {
             (Phase::Settling { slots, reason, explanation }, RunEvent::CallEnded { call, record }) => {
                 self.call_settled(now, slots, reason, explanation, (call, record), &mut effects)
             }
+            (
+                phase,
+                event @ (RunEvent::ChildEnded { .. } | RunEvent::TimerFired { timer: RunTimer::Child(_) }),
+            ) => self.on_child(now, phase, event, &mut effects),
             (Phase::Calling(slots), RunEvent::InputGiven { call, text }) => {
                 self.input_given(now, slots, call, text, &mut effects)
             }
@@ -492,9 +519,6 @@ impl RunMachine {
         self.end(now, reason, Some(failure.message), text, effects)
     }
 }
-
-/// How long a run that is ending waits for calls that do not answer a cancel.
-const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;

@@ -108,7 +108,13 @@ pub(super) fn amount(limit: LimitKind, limits: &RunLimits) -> String {
         LimitKind::Cost => limits.cost.to_string(),
         LimitKind::ToolCalls => counted(limits.tool_calls, "tool call"),
         LimitKind::WallClock => format!("{} s", limits.wall_clock.as_secs()),
-        LimitKind::Depth => counted(limits.depth, "level") + " of delegation",
+        LimitKind::Depth => match limits.depth {
+            1 => "1 level of runs".to_owned(),
+            depth => format!("{depth} levels of runs"),
+        },
+        LimitKind::Children => counted(limits.children, "run") + " below this one",
+        // Bounds a loop of a plan, which has no conversation to be told in.
+        LimitKind::Rounds => "rounds".to_owned(),
     }
 }
 

@@ -50,6 +50,7 @@ fn text_bytes(event: &RunEvent) -> usize {
         RunEvent::CallVerified { verdict: VerifyVerdict::Answered(Verified::Happened(output)), .. } => {
             output.text.len()
         }
+        RunEvent::ChildEnded { outcome, .. } => outcome.text.as_ref().map_or(0, |text| text.len()),
         RunEvent::InputGiven { text, .. } => text.len(),
         RunEvent::RunStarted { .. }
         | RunEvent::AttemptFailed { .. }

@@ -177,6 +177,11 @@ impl RunMachine {
             (Phase::Calling(slots) | Phase::Settling { slots, .. }, RunEvent::CallVerified { call, .. }) => {
                 slots.is_verifying(*call)
             }
+            // One that comes after its deadline is late, as long as it was a child.
+            (_, RunEvent::ChildEnded { call, .. }) if call.turn < self.turn => true,
+            (Phase::Calling(slots) | Phase::Settling { slots, .. }, RunEvent::ChildEnded { call, .. }) => {
+                slots.slot(*call).is_some_and(|slot| self.spec.links.get(&slot.call.name).is_some())
+            }
             (Phase::Calling(_), RunEvent::InputGiven { call, .. }) => {
                 self.questions().iter().any(|question| question.call == *call)
             }

@@ -11,7 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::attempts::Tried;
 use crate::observation;
+use crate::plan::Tally;
 use crate::toolbox::{Fingerprint, Toolbox};
+
+mod delegated;
+
+pub(super) use delegated::{ChildStage, Delegated};
 
 /// The calls of one turn, in the order the model asked for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +29,8 @@ pub(super) struct Slots {
     open: usize,
     /// The first slot in call order whose failure ends the run.
     terminal: Option<usize>,
+    /// How the delegations that have ended did.
+    tally: Tally,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +45,8 @@ pub(super) enum SlotState {
     Running(Running),
     /// Nothing of it is under way: it waits for its tool to be back.
     Parked(Running, Wait),
+    /// Another run works on it.
+    Delegated(Delegated),
     Answered {
         observation: Observation,
         cut: Cut,
@@ -144,6 +153,7 @@ impl Slots {
             slots: Vec::with_capacity(reply.calls.len()),
             open: 0,
             terminal: None,
+            tally: Tally::default(),
         }
     }
 
@@ -160,7 +170,7 @@ impl Slots {
             SlotState::Running(running) | SlotState::Parked(running, _) => {
                 declare(&mut running.asked) && declare(&mut running.by)
             }
-            SlotState::Answered { .. } => true,
+            SlotState::Delegated(_) | SlotState::Answered { .. } => true,
         })
     }
 
@@ -174,7 +184,7 @@ impl Slots {
     }
 
     pub(super) fn push(&mut self, call: ToolCall, fingerprint: Fingerprint, state: SlotState) -> CallKey {
-        if let SlotState::Running(_) | SlotState::Parked(..) = state {
+        if let SlotState::Running(_) | SlotState::Parked(..) | SlotState::Delegated(_) = state {
             self.open += 1;
         }
         self.slots.push(Slot { call, fingerprint, state });
@@ -189,7 +199,7 @@ impl Slots {
     pub(super) fn running_with_spec(&self) -> impl Iterator<Item = (CallKey, &Arc<ToolSpec>)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
             SlotState::Running(running) => Some((self.key(index), &running.by)),
-            SlotState::Parked(..) | SlotState::Answered { .. } => None,
+            SlotState::Parked(..) | SlotState::Delegated(_) | SlotState::Answered { .. } => None,
         })
     }
 
@@ -216,7 +226,10 @@ impl Slots {
             {
                 Some((slot, running))
             }
-            SlotState::Running(_) | SlotState::Parked(..) | SlotState::Answered { .. } => None,
+            SlotState::Running(_)
+            | SlotState::Parked(..)
+            | SlotState::Delegated(_)
+            | SlotState::Answered { .. } => None,
         }
     }
 
@@ -239,7 +252,7 @@ impl Slots {
     pub(super) fn running_mut(&mut self, key: CallKey) -> Option<&mut Running> {
         match &mut self.slot_mut(key)?.state {
             SlotState::Running(running) => Some(running),
-            SlotState::Parked(..) | SlotState::Answered { .. } => None,
+            SlotState::Parked(..) | SlotState::Delegated(_) | SlotState::Answered { .. } => None,
         }
     }
 
@@ -307,7 +320,7 @@ impl Slots {
     pub(super) fn first_parked(&self) -> Option<(CallKey, &ToolCall, &Running)> {
         self.slots.iter().enumerate().find_map(|(index, slot)| match &slot.state {
             SlotState::Parked(running, _) => Some((self.key(index), &slot.call, running)),
-            SlotState::Running(_) | SlotState::Answered { .. } => None,
+            SlotState::Running(_) | SlotState::Delegated(_) | SlotState::Answered { .. } => None,
         })
     }
 
@@ -330,7 +343,7 @@ impl Slots {
     pub(super) fn first_terminal(&self) -> Option<&Terminal> {
         match &self.slots.get(self.terminal?)?.state {
             SlotState::Answered { terminal, .. } => terminal.as_ref(),
-            SlotState::Running(_) | SlotState::Parked(..) => None,
+            SlotState::Running(_) | SlotState::Parked(..) | SlotState::Delegated(_) => None,
         }
     }
 
@@ -349,6 +362,14 @@ impl Slots {
                     let failure = Failure::cancelled("The run ended before this call answered.")
                         .effect(EffectState::Unknown);
                     (slot.call, observation::failure(&failure, running.attempts_in_all(), running.by.effect))
+                }
+                SlotState::Delegated(delegated) => {
+                    let failure = Failure::cancelled(format!(
+                        "The run ended before `{}`, which had been told to stop, did.",
+                        delegated.agent
+                    ));
+                    let failure = failure.effect(EffectState::Unknown);
+                    (slot.call, observation::failure(&failure, delegated.attempt, Effect::Once))
                 }
             })
             .collect();

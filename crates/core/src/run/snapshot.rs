@@ -21,6 +21,7 @@ use super::{Phase, RunMachine, RunSpec};
 use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::toolbox::Digest;
+use crate::tree::Kin;
 
 /// The version of the fold. To be counted up with every change after which the same events give
 /// another state, or the same state is written otherwise; snapshots of other versions are left aside.
@@ -68,6 +69,7 @@ struct State<'a> {
     misfits: u32,
     lost: u32,
     under_way: UnderWay,
+    kin: Kin,
     news: News,
     phase: Phase,
 }
@@ -99,6 +101,7 @@ impl RunMachine {
             misfits,
             lost,
             under_way,
+            kin,
             news,
             phase,
         } = self.clone();
@@ -125,6 +128,7 @@ impl RunMachine {
             misfits,
             lost,
             under_way,
+            kin,
             news,
             phase,
         };
@@ -173,6 +177,7 @@ impl State<'_> {
             misfits,
             lost,
             under_way,
+            kin,
             news,
             mut phase,
         } = self;
@@ -213,6 +218,7 @@ impl State<'_> {
             misfits,
             lost,
             under_way,
+            kin,
             news,
             phase,
         })
@@ -222,8 +228,8 @@ impl State<'_> {
 /// Tells two declarations of an agent apart, as far as a run can depend on them. A difference that
 /// is none costs no more than a fold from the first event.
 pub(super) fn declared(spec: &RunSpec) -> Digest {
-    let RunSpec { agent, toolbox, answer, model, fallbacks, redactor: _ } = spec;
-    Digest::of(&[&format!("{agent:?} {:?} {answer:?} {model:?} {fallbacks:?}", toolbox.offered())])
+    let RunSpec { agent, toolbox, answer, model, fallbacks, redactor: _, links } = spec;
+    Digest::of(&[&format!("{agent:?} {:?} {answer:?} {model:?} {fallbacks:?} {links:?}", toolbox.offered())])
 }
 
 /// A tool by its name. What is read is only the name; see [`Slots::restore`](super::Slots::restore).

@@ -13,6 +13,7 @@ mod attempts;
 mod context;
 mod continued;
 mod crashes;
+mod delegation;
 mod fallbacks;
 mod growth;
 mod limits;
@@ -161,6 +162,7 @@ impl Scene {
                 ModelFallback { model: Arc::new(third), on: vec![Bucket::Transient] },
             ],
             model: Arc::new(model),
+            links: Links::default(),
             redactor: REDACTOR.clone(),
         };
         change(&mut spec);
@@ -180,7 +182,8 @@ impl Scene {
         let (history, repairs) = (History::default(), Vec::new());
         let (agent, goal) = ("a".into(), "Do it.".into());
         let tools = scene.machine.spec.toolbox.names().map(Arc::from).collect();
-        scene.on(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance, tools });
+        let lineage = None;
+        scene.on(RunEvent::RunStarted { agent, goal, limits, history, repairs, attendance, tools, lineage });
         scene
     }
 
@@ -223,6 +226,13 @@ impl Scene {
                 format!("fall back {call} {asked} to {tool} {arguments}")
             }
             RunEffect::CancelCall { call, reach } => format!("cancel {call} {reach:?}"),
+            RunEffect::Delegate(Delegation { call, attempt, agent, goal, history, limits, .. }) => {
+                let hears = history.as_ref().map_or(String::new(), |_| " with the conversation".to_owned());
+                let attempt = if *attempt == 1 { String::new() } else { format!(" try {attempt}") };
+                format!("child {call}{attempt} {agent} `{goal}` with {}{hears}", limits.tokens)
+            }
+            RunEffect::CancelChild { call, .. } => format!("cancel child {call}"),
+            RunEffect::StartTimer { timer: RunTimer::Child(_), .. } => return,
             RunEffect::CancelModel { turn } => format!("cancel model {turn}"),
             RunEffect::StartTimer { timer, at } => format!("timer {timer:?} {at:?}"),
             RunEffect::Park { call, tool, at, .. } => {

@@ -34,7 +34,10 @@ impl Slots {
     fn verifying(&self, key: CallKey) -> Option<&Running> {
         match &self.slot(key)?.state {
             SlotState::Running(running) if running.stage == Stage::Verifying => Some(running),
-            SlotState::Running(_) | SlotState::Parked(..) | SlotState::Answered { .. } => None,
+            SlotState::Running(_)
+            | SlotState::Parked(..)
+            | SlotState::Delegated(_)
+            | SlotState::Answered { .. } => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{CallKey, Question, Timestamp};
+use dauntless_contract::{CallKey, Question, RunId, Timestamp};
 use serde::Serialize;
 
 use super::slots::{SlotState, Slots, Stage};
@@ -36,6 +36,15 @@ pub enum Awaited {
         call: CallKey,
         /// The tool that is asked.
         tool: Arc<str>,
+    },
+    /// A run that this one asked for.
+    Child {
+        /// The call.
+        call: CallKey,
+        /// The agent that works on it.
+        agent: Arc<str>,
+        /// Its run; none before it has a place.
+        run: Option<RunId>,
     },
     /// The user's words.
     Answer(
@@ -79,6 +88,10 @@ impl RunMachine {
                         Stage::Verifying => Awaited::Verdict { call, tool },
                     })
                 }
+                SlotState::Delegated(delegated) => {
+                    let run = delegated.child().map(|child| child.run);
+                    Some(Awaited::Child { call, agent: Arc::clone(&delegated.agent), run })
+                }
                 SlotState::Parked(running, wait) => {
                     let tool = Arc::clone(&running.asked.name);
                     Some(Awaited::Tool { call, tool, until: wait.at })
@@ -97,6 +110,10 @@ impl fmt::Display for Awaited {
             Self::Summary { turn } => write!(f, "the model's summary before turn {turn}"),
             Self::Call { call, tool } => write!(f, "call {call} of {tool}"),
             Self::Verdict { call, tool } => write!(f, "{tool} to say whether call {call} happened"),
+            Self::Child { call, agent, run: Some(run) } => {
+                write!(f, "agent {agent}, run {run}, for call {call}")
+            }
+            Self::Child { call, agent, run: None } => write!(f, "a place for agent {agent}, for call {call}"),
             Self::Answer(Question { call, question, choices }) => {
                 write!(f, "the user's answer to {call}: {question}")?;
                 match choices.is_empty() {

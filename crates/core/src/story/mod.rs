@@ -158,6 +158,12 @@ impl Story {
             }
             RunEvent::SummaryFailed { .. } => self.asked = at,
             RunEvent::CallEnded { call, record } => self.ended(at, *call, record),
+            RunEvent::ChildEnded { call, outcome, .. } => {
+                self.usage += outcome.totals.usage;
+                self.attempts += 1;
+                self.ends.insert(*call, at);
+                self.close(at, *call);
+            }
             RunEvent::InputGiven { call, .. } => self.close(at, *call),
             RunEvent::TimerFired { timer: RunTimer::Unpark(call) } => {
                 let tool = self.tool(*call);
@@ -170,7 +176,7 @@ impl Story {
                 self.interruptions += u32::from(!self.let_go);
                 self.asked = at;
             }
-            RunEvent::TimerFired { timer: RunTimer::WallClock | RunTimer::Settle }
+            RunEvent::TimerFired { timer: RunTimer::WallClock | RunTimer::Settle | RunTimer::Child(_) }
             | RunEvent::CancelRequested { .. }
             | RunEvent::AttemptFailed { .. }
             | RunEvent::OutcomeResolved { .. }
@@ -276,7 +282,10 @@ impl Story {
     fn since(&self, awaited: &Awaited) -> Timestamp {
         let call = match awaited {
             Awaited::Model { .. } | Awaited::Summary { .. } => return self.asked,
-            Awaited::Call { call, .. } | Awaited::Verdict { call, .. } | Awaited::Tool { call, .. } => call,
+            Awaited::Call { call, .. }
+            | Awaited::Child { call, .. }
+            | Awaited::Verdict { call, .. }
+            | Awaited::Tool { call, .. } => call,
             Awaited::Answer(question) => &question.call,
         };
         let open = self.open.get(call).map(|open| open.since);

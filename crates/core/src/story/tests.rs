@@ -44,6 +44,7 @@ fn spec() -> RunSpec {
         model: Arc::new(model),
         fallbacks: Vec::new(),
         redactor: Redactor::new([], &[]).unwrap(),
+        links: crate::tree::Links::default(),
     }
 }
 
@@ -62,6 +63,7 @@ fn begun() -> Recorded {
             repairs: Vec::new(),
             attendance: Attendance::Attended,
             tools: ["ask_user", "order", "stock"].map(Arc::from).into(),
+            lineage: None,
         },
     )
 }

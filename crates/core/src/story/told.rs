@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use dauntless_contract::{
-    Attendance, CallKey, CallRecord, CallVerdict, EffectState, Failure, Finish, ModelReply, RawCall,
+    Attendance, CallKey, CallRecord, CallVerdict, EffectState, Failure, Finish, ModelReply, Outcome, RawCall,
     ResolvedBy, RunEvent, RunTimer, Usage, Verified, VerifyVerdict,
 };
 
@@ -43,6 +43,17 @@ impl Story {
                 let (failed, wait) = (self.failed(failure, 1), length(*wait));
                 format!("{call} {tool}: attempt {attempt} failed with {failed}; the next after {wait}")
             }
+            RunEvent::ChildEnded { call, attempt, outcome } => {
+                let Outcome { run, reason, text, .. } = &**outcome;
+                let again = if *attempt > 1 { format!(" (try {attempt})") } else { String::new() };
+                let words =
+                    text.as_deref().map_or_else(String::new, |text| format!(": {}", self.quoted(text)));
+                format!(
+                    "{call} {}: run {run}{again} ended: {}{words}",
+                    self.tool(*call),
+                    self.quoted(&reason.to_string())
+                )
+            }
             RunEvent::CallVerified { call, verdict } => self.verified_text(*call, verdict),
             RunEvent::OutcomeResolved { call, record, by } => {
                 let by = match by {
@@ -63,6 +74,9 @@ impl Story {
             }
             RunEvent::TimerFired { timer: RunTimer::Unpark(call) } => {
                 format!("{call} {}: asked again", self.tool(*call))
+            }
+            RunEvent::TimerFired { timer: RunTimer::Child(call) } => {
+                format!("{call} {}: its time was up", self.tool(*call))
             }
             RunEvent::CancelRequested { by } => format!("cancelled by {}", self.quoted(by)),
             RunEvent::ConfigChosen { config, over, by } => {

@@ -107,6 +107,11 @@ impl Digest {
         Self(bytes.fold(Self::BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(Self::PRIME)))
     }
 
+    /// All of its bits.
+    pub(crate) const fn value(self) -> u128 {
+        self.0
+    }
+
     /// A digest of the digest, for names that people read.
     pub(crate) fn short(self) -> u32 {
         let words = self.0.to_le_bytes();

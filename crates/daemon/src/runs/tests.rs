@@ -87,6 +87,7 @@ fn start() -> Recorded {
         repairs: Vec::new(),
         attendance: Attendance::Unattended,
         tools: vec!["stock".into()],
+        lineage: None,
     };
     at(1, event)
 }

@@ -54,7 +54,15 @@ pub fn spec(
     let Some(ModelFallback { model, on: _ }) = chain.next() else {
         return Err(unusable(format!("there is no model `{model}`")));
     };
-    Ok(RunSpec { agent: agent.clone(), toolbox, answer, model, fallbacks: chain.collect(), redactor })
+    Ok(RunSpec {
+        agent: agent.clone(),
+        toolbox,
+        answer,
+        model,
+        fallbacks: chain.collect(),
+        links: Default::default(),
+        redactor,
+    })
 }
 
 /// What a client of this model would declare. A key that is not set is not missed.

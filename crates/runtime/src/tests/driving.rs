@@ -30,6 +30,7 @@ async fn waiting_run(store: &Memory, attendance: Attendance) -> RunId {
         repairs: Vec::new(),
         attendance,
         tools: vec!["pay".into(), "find".into()],
+        lineage: None,
     };
     let fence = Fence { run: run_id(7), epoch: 1, token: 1 };
     let first = Recorded { at: Timestamp::from_micros(1_000_000), event: started };

@@ -52,6 +52,7 @@ fn good() -> Evidence {
             repairs: Vec::new(),
             attendance: Attendance::default(),
             tools: Vec::new(),
+            lineage: None,
         },
         replied(1, &["keyed", "once", "read_only"]),
         worked(0),

@@ -21,7 +21,7 @@ fn down() -> Failure {
 }
 
 #[test]
-fn a_crash_forgets_no_attempt_that_failed_before_it() {
+fn dur_09_a_crash_forgets_no_attempt_that_failed_before_it() {
     let mut scene = Scene::new();
     scene.asks(&[("find", "{}")]).fails_once(0, 1, down()).interrupted();
     scene.seen(expect![[r"

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::properties::{ARGUMENTS, NAMES, SHAPE, verdict};
+use super::properties::{ARGUMENTS, NAMES, SHAPE, child_end, verdict};
 use super::snapshots::{restored, snapshot};
 use super::*;
 
@@ -25,6 +25,9 @@ struct World {
     failed_before: u32,
     /// Calls whose tool said that they did not happen, until they are lost again.
     not_happened: BTreeSet<CallKey>,
+    /// Every child that was ever started. It outlives the process.
+    children: BTreeMap<RunId, (CallKey, u32)>,
+    told_to_stop: BTreeSet<RunId>,
     ends: u32,
     /// Whether rounds of calls are gone from the conversation.
     shortened: bool,
@@ -51,6 +54,8 @@ impl World {
             failed: BTreeMap::new(),
             failed_before: 0,
             not_happened: BTreeSet::new(),
+            children: BTreeMap::new(),
+            told_to_stop: BTreeSet::new(),
             ends: 0,
             shortened: false,
             restores: true,
@@ -64,6 +69,7 @@ impl World {
             repairs: Vec::new(),
             attendance,
             tools,
+            lineage: None,
         });
         world
     }
@@ -102,6 +108,19 @@ impl World {
             RunEffect::Verify(Verification { call, tool, .. }) => {
                 assert!(!self.answered.contains(call), "{call}");
                 assert!(self.lost.iter().any(|(lost, by, _)| (lost, by) == (call, tool)), "{call}");
+            }
+            RunEffect::Delegate(Delegation { call, attempt, run, lineage, .. }) => {
+                assert!(!self.answered.contains(call), "{call} is given to another run again");
+                assert_eq!((lineage.parent, lineage.depth()), (self.machine.run(), 2));
+                let known = self.children.insert(*run, (*call, *attempt));
+                assert!(known.is_none_or(|known| known == (*call, *attempt)), "one run for each try");
+            }
+            RunEffect::CancelChild { call, run, .. } => {
+                assert!(self.children.contains_key(run), "{call}");
+                self.told_to_stop.insert(*run);
+                if self.due.iter().any(|due| child_of(due) == Some(*run)) {
+                    return;
+                }
             }
             RunEffect::Park { call, .. } => assert!(!self.answered.contains(call), "{call}"),
             RunEffect::Report(Progress::InputRequested(Question { call, .. })) => {
@@ -215,7 +234,8 @@ impl World {
             }
         }
         self.feed(RunEvent::Interrupted {});
-        assert!(in_time || self.machine.outcome().is_some(), "its time is over");
+        let waits_for_children = self.due.iter().any(|due| child_of(due).is_some());
+        assert!(in_time || self.machine.outcome().is_some() || waits_for_children, "its time is over");
     }
 
     /// Forgets the waits and questions of calls that a run which winds down has answered itself.
@@ -307,6 +327,17 @@ impl World {
                 };
                 RunEvent::CallVerified { call, verdict }
             }
+            RunEffect::Delegate(Delegation { run, .. }) | RunEffect::CancelChild { run, .. } => {
+                let (call, attempt) = self.children[&run];
+                let how = if self.told_to_stop.contains(&run) {
+                    7
+                } else if how < 90 {
+                    what % 8
+                } else {
+                    0
+                };
+                RunEvent::ChildEnded { call, attempt, outcome: child_end(how) }
+            }
             RunEffect::Park { call, .. } => RunEvent::TimerFired { timer: RunTimer::Unpark(call) },
             RunEffect::Report(Progress::InputRequested(Question { call, .. })) => {
                 RunEvent::InputGiven { call, text: "so".into() }
@@ -332,7 +363,7 @@ impl World {
     /// The books agree with what the run says of itself.
     fn books(&self) {
         assert_eq!(self.ends, 1, "exactly one stop reason");
-        let (mut requests, mut attempts, mut asked) = (self.lost_requests, 0, 0);
+        let (mut requests, mut attempts, mut asked, mut children) = (self.lost_requests, 0, 0, 0);
         for Recorded { event, .. } in &self.events {
             match event {
                 RunEvent::ModelReplied { attempts, reply, .. } => {
@@ -343,12 +374,14 @@ impl World {
                     requests += attempts;
                 }
                 RunEvent::CallEnded { record, .. } => attempts += record.attempts,
+                RunEvent::ChildEnded { .. } => children += 1,
                 _ => {}
             }
         }
         let totals = self.machine.totals();
         assert_eq!(totals.model_attempts, requests);
         let lost = u32::try_from(self.lost.len()).unwrap();
+        assert_eq!(totals.children, children, "what each child used is counted once");
         assert_eq!(totals.tool_attempts, attempts + lost + self.failed_before);
         let messages = self.machine.history().messages().iter();
         let in_history = messages.map(|message| match message {
@@ -384,6 +417,13 @@ fn is_same(one: &RunEffect, other: &RunEffect) -> bool {
     }
 }
 
+fn child_of(effect: &RunEffect) -> Option<RunId> {
+    match effect {
+        RunEffect::Delegate(Delegation { run, .. }) | RunEffect::CancelChild { run, .. } => Some(*run),
+        _ => None,
+    }
+}
+
 fn is_request(effect: &RunEffect) -> bool {
     matches!(effect, RunEffect::CallModel { .. } | RunEffect::Summarise { .. })
 }
@@ -410,6 +450,7 @@ proptest! {
         let scene = Scene::changed(RunLimits::default(), PanicPolicy::Observe, |spec| {
             spec.answer = shaped.then(|| SHAPE.clone());
             Arc::make_mut(&mut spec.model).context_window = window.map(Tokens);
+            delegation::link_up(spec);
         });
         let mut world = World::start((*scene.machine.spec).clone(), attendance);
         let mut worlds = Vec::new();

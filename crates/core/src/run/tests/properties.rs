@@ -19,6 +19,7 @@ enum Step {
     Summarises(bool),
     Timer(RunTimer),
     Unparks(u32),
+    ChildEnds { index: u32, attempt: u32, how: usize },
     Cancels,
     Suspends(u8, bool),
     AttemptFails(u32, u32),
@@ -26,12 +27,35 @@ enum Step {
     Waits(u64),
 }
 
-pub(super) const NAMES: [&str; 13] = [
-    "find", "pay", "news", "poll", "nope", "price", "transfer", "stock", "book", "mail", "give", "ask_user",
+pub(super) const NAMES: [&str; 17] = [
+    "find",
+    "pay",
+    "news",
+    "poll",
+    "nope",
+    "price",
+    "transfer",
+    "stock",
+    "book",
+    "mail",
+    "give",
+    "ask_user",
     "file",
+    "researcher",
+    "writer",
+    "coder",
+    "clerk",
 ];
-pub(super) const ARGUMENTS: [&str; 6] =
-    ["{}", r#"{"q":"a"}"#, r#"{"q":7}"#, "{\"q\":", "", r#"{"question":"Which?"}"#];
+pub(super) const ARGUMENTS: [&str; 8] = [
+    "{}",
+    r#"{"q":"a"}"#,
+    r#"{"q":7}"#,
+    "{\"q\":",
+    "",
+    r#"{"question":"Which?"}"#,
+    r#"{"goal":"Go."}"#,
+    r#"{"goal":"Stay."}"#,
+];
 const TEXTS: [&str; 4] =
     ["{\"q\":1}", "The answer.", "", r#"<tool_call>{"name":"find","arguments":{}}</tool_call>"#];
 
@@ -55,6 +79,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         30 => end,
         5 => (0..6u32).prop_map(Step::Unparks),
         5 => (0..6u32).prop_map(Step::Gives),
+        12 => (0..6u32, 1..4u32, 0..8usize)
+            .prop_map(|(index, attempt, how)| Step::ChildEnds { index, attempt, how }),
         1 => prop_oneof![
             Just(Step::Refuses),
             Just(Step::ModelFails),
@@ -88,8 +114,29 @@ pub(super) fn verdict(how: usize) -> Result<&'static str, Failure> {
     }
 }
 
+/// How a child may end.
+pub(super) fn child_end(how: usize) -> Box<Outcome> {
+    let failed = |code| StopReason::ModelFailed { code, attempts: 2 };
+    let (reason, text) = match how {
+        0 | 1 => (StopReason::Completed, Some("Done.")),
+        2 => (StopReason::EmptyResponse, None),
+        3 => (StopReason::LimitReached(LimitKind::Turns), Some("Half.")),
+        4 => (failed(FailureCode::Unauthenticated), Some("401")),
+        5 => (failed(FailureCode::Unavailable), None),
+        6 => (StopReason::ModelRefusal, Some("No.")),
+        _ => (StopReason::Cancelled { by: "its parent".into() }, None),
+    };
+    let mut outcome = delegation::outcome(reason, text, 300);
+    outcome.totals.effects = u32::from(how % 4 == 1);
+    outcome
+}
+
 fn take(scene: &mut Scene, step: Step) {
     match step {
+        Step::ChildEnds { index, attempt, how } => {
+            let call = CallKey { turn: scene.turn, index };
+            scene.on(RunEvent::ChildEnded { call, attempt, outcome: child_end(how) })
+        }
         Step::Says(text) => scene.says(text),
         Step::Refuses => scene.reply(ModelReply { refusal: Some("No.".into()), ..ModelReply::text("") }),
         Step::CutsOff => scene.reply(ModelReply { finish: Finish::Length, ..ModelReply::text("Half") }),
@@ -160,6 +207,9 @@ fn play_out(scene: &mut Scene) {
         for index in 0..6 {
             scene.unparks(index).ends(index, Ok("late but fine"));
             take(scene, Step::Gives(index));
+            for attempt in 1..=4 {
+                take(scene, Step::ChildEnds { index, attempt, how: 0 });
+            }
         }
         scene.summarises(None).says("{\"q\":1}");
         scene.on(RunEvent::TimerFired { timer: RunTimer::Settle });
@@ -225,6 +275,7 @@ proptest! {
         let mut scene = Scene::attended(limits, PanicPolicy::Observe, attendance, |spec| {
             spec.answer = shaped.then(|| SHAPE.clone());
             Arc::make_mut(&mut spec.model).context_window = window.map(Tokens);
+            delegation::link_up(spec);
         });
         for step in steps {
             take(&mut scene, step);

@@ -25,7 +25,7 @@ impl Scene {
 const PAYMENT: CallKey = CallKey { turn: 1, index: 0 };
 
 #[test]
-fn the_model_is_told_once_at_its_next_turn() {
+fn dur_14_the_model_is_told_once_at_its_next_turn() {
     let mut scene = Scene::paid();
     scene.resolves(PAYMENT, Ok("receipt 7"));
     assert!(scene.seen.is_empty(), "the model is being asked");

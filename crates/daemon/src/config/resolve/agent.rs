@@ -183,6 +183,6 @@ fn run_limits(own: &LimitsFile, defaults: &LimitsFile) -> RunLimits {
         cost: own.usd.or(defaults.usd).map_or(base.cost, MicroUsd::from_usd),
         wall_clock: own.wall_clock.or(defaults.wall_clock).map_or(base.wall_clock, |length| length.0),
         tool_calls: own.tool_calls.or(defaults.tool_calls).unwrap_or(base.tool_calls),
-        depth: base.depth,
+        ..base
     }
 }
