@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use dauntless_contract::{ClaimFilter, ListQuery, RunId, RunState, SharedJournal};
+use dauntless_contract::{ClaimFilter, ListQuery, RunId, RunMeta, RunState, SharedJournal};
 
 use crate::chance::Chance;
 use crate::postgres::{self, Server};
@@ -290,7 +290,7 @@ impl Round {
         Ok(())
     }
 
-    async fn list(&self, state: Option<RunState>) -> Result<Vec<dauntless_contract::RunMeta>, Error> {
+    async fn list(&self, state: Option<RunState>) -> Result<Vec<RunMeta>, Error> {
         Ok(self.store.list(ListQuery { state, after: None, limit: 100_000 }).await?)
     }
 
