@@ -34,6 +34,10 @@ const HOLDS: Duration = Duration::from_secs(20);
 const MISSES_MAX: u32 = 20;
 /// Requests of each run between two blows, about.
 const BREATH: u64 = 4;
+/// So often a request may have been made before its run is given time; a run gives up after six.
+const ATTEMPTS: u32 = 4;
+/// How much time.
+const RECOVERS: Duration = Duration::from_secs(8);
 /// How long all runs may take to end after the last blow.
 const ENDS: Duration = Duration::from_secs(180);
 
@@ -122,7 +126,7 @@ impl Plan {
                 return Ok(report);
             }
             let lines: Vec<String> = broken.iter().map(|broken| format!("  {broken}")).collect();
-            Err(format!("{report}{} rules are broken:\n{}", lines.len(), lines.join("\n")).into())
+            Err(format!("{report}{} times a rule is broken:\n{}", lines.len(), lines.join("\n")).into())
         });
         match result {
             Ok(report) => {
@@ -175,13 +179,21 @@ impl Round {
     }
 
     /// Lets the runs get on between two blows: what is interrupted too often in a row is given up by
-    /// the runs themselves, because it could be what ends their workers.
+    /// the run itself, because it could be what ends the workers.
     fn breathe(&mut self) {
-        let enough = self.site.ledger.book().requests.len() as u64 + BREATH * self.plan.runs;
+        let ledger = Arc::clone(&self.site.ledger);
+        let book = || ledger.book();
+        let enough = book().requests.len() as u64 + BREATH * self.plan.runs;
+        let weary = book().at_a_standstill(ATTEMPTS);
         let started = Instant::now();
-        while (self.site.ledger.book().requests.len() as u64) < enough && started.elapsed() < AIMS {
+        while (book().requests.len() as u64) < enough && started.elapsed() < AIMS {
             std::thread::sleep(Duration::from_millis(5));
         }
+        while !book().at_a_standstill(ATTEMPTS).is_disjoint(&weary) && started.elapsed() < RECOVERS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // They had their chance, or have ended.
+        book().forget(&weary);
         std::thread::sleep(Duration::from_millis(self.chance.below(80)));
     }
 
