@@ -248,7 +248,8 @@ impl Round {
         let Some(hit) = self.aim(point, class, if blow == Blow::Stop { length } else { HOLDS }) else {
             return Ok(false);
         };
-        let Some(at) = self.workers.iter().position(|worker| worker.number == hit.worker) else {
+        let Some(at) = self.workers.iter().position(|worker| worker.number == hit.worker && worker.stands())
+        else {
             return Ok(false);
         };
         self.strikes.push(Strike { point, blow, worker: hit.worker, intent: hit.intent });
