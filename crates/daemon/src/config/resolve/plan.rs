@@ -35,11 +35,13 @@ impl Resolver<'_, '_> {
             self.document.wrong_name(&join("/plans", &name), expected, &format!("{name:?}"), None);
         }
         let faces = agents.iter().map(|(name, agent)| (Arc::clone(name), agent.face())).collect();
+        // Turns are each agent's own.
+        let defaults = LimitsFile { turns: None, ..defaults.clone() };
         let mut resolved = BTreeMap::new();
         for (name, PlanFile { limits, part }) in plans {
             let pointer = join("/plans", &name);
             self.own_limits(&pointer, &limits);
-            let limits = run_limits(&limits, defaults);
+            let limits = run_limits(&limits, &defaults);
             self.can_have_children(&pointer, "a plan asks agents", &limits);
             let Some(plan) = self.part(&pointer, part) else { continue };
             let plan = PlanConfig { plan, limits };
