@@ -470,7 +470,7 @@ fn a_fork_goes_on_from_an_event_and_leaves_its_origin_alone() {
         );
         office.run(&["fork", &id, "--at", at]).assert(2, "", &range);
     }
-    let query = ListQuery { state: None, after: None, limit: 9 };
+    let query = ListQuery { state: None, root: None, after: None, limit: 9 };
     assert_eq!(office.runtime.block_on(office.journal.list(query)).unwrap().len(), 4);
 }
 

@@ -176,7 +176,7 @@ impl<'c> Runs<'c> {
 
     async fn meta(&self, run: RunId) -> Result<RunMeta, RunsError> {
         let after = run.as_u128().checked_sub(1).map(RunId::from_u128);
-        let listed = self.journal.list(ListQuery { state: None, after, limit: 1 }).await?;
+        let listed = self.journal.list(ListQuery { state: None, root: None, after, limit: 1 }).await?;
         listed.into_iter().find(|meta| meta.run == run).ok_or_else(|| RunsError::NoRun(run.to_string()))
     }
 
@@ -200,7 +200,7 @@ impl<'c> Runs<'c> {
     async fn each(&self, mut see: impl FnMut(RunMeta)) -> Result<(), JournalError> {
         let mut after = None;
         loop {
-            let page = self.journal.list(ListQuery { state: None, after, limit: PAGE }).await?;
+            let page = self.journal.list(ListQuery { state: None, root: None, after, limit: PAGE }).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.run);
             page.into_iter().for_each(&mut see);
