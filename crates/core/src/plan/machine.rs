@@ -179,6 +179,7 @@ impl PlanMachine {
                 self.child_overdue(now, node, call.turn, &mut effects)
             }
             (Phase::Settling(ending), RunEvent::TimerFired { timer: RunTimer::Settle }) => {
+                self.forfeit_members();
                 self.end(now, ending, &mut effects)
             }
             (phase, RunEvent::CancelRequested { by }) => {
