@@ -241,6 +241,8 @@ impl fmt::Display for RunMeta {
 pub struct ListQuery {
     /// Only those that stand there.
     pub state: Option<RunState>,
+    /// Only those below this root; the root itself is not among them.
+    pub root: Option<RunId>,
     /// Only those after this one, by id.
     pub after: Option<RunId>,
     /// At most so many.

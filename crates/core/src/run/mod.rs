@@ -318,7 +318,6 @@ impl RunMachine {
 
     /// Takes a fact. One that does not belong to the present state is stale and changes nothing.
     #[must_use = "effects that are not carried out stall the run"]
-    #[expect(clippy::too_many_lines, reason = "a table: one row for each event that some phase waits for")]
     pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
         let mut effects = Vec::new();
         self.at = now;

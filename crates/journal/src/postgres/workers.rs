@@ -175,7 +175,11 @@ pub(super) async fn reopen(link: &Link, run: RunId) -> Result<bool, JournalError
     Ok(reopened)
 }
 
-const LIST: &str = "
+/// The list, of all runs or of those below a root. The index of roots serves only where the text says so.
+macro_rules! list {
+    ($of_root:literal) => {
+        concat!(
+            "
     SELECT id, state, reason, head, epoch, owner_name, attempts,
            CASE WHEN state = 0 THEN (extract(epoch FROM ready_at - clock_timestamp()) * 1000000)::bigint ELSE 0 END,
            code_version, config, parent,
@@ -185,11 +189,21 @@ const LIST: &str = "
            (SELECT (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint
             FROM event WHERE event.run = run.id AND seq = 1),
            (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint
-    FROM run WHERE ($1::smallint IS NULL OR state = $1) AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3";
+    FROM run WHERE ($1::smallint IS NULL OR state = $1) AND ($2::uuid IS NULL OR id > $2) AND ",
+            $of_root,
+            " ORDER BY id LIMIT $3"
+        )
+    };
+}
+
+const LIST: &str = list!("$4::uuid IS NULL");
+const LIST_BELOW: &str = list!("root = $4::uuid");
 
 pub(super) async fn list(link: &Link, query: ListQuery) -> Result<Vec<RunMeta>, JournalError> {
+    let statement = if query.root.is_some() { LIST_BELOW } else { LIST };
+    let (state, after, limit) = (query.state.map(number_of), query.after.map(uuid), int(query.limit as u64));
     let rows = link
-        .query(LIST, &[&query.state.map(number_of), &query.after.map(uuid), &int(query.limit as u64)])
+        .query(statement, &[&state, &after, &limit, &query.root.map(uuid)])
         .await
         .map_err(Trouble::from)?;
     let metas: Result<_, _> = rows.iter().map(meta).collect();

@@ -135,17 +135,19 @@ pub(super) fn reopen(db: &Connection, run: RunId) -> Result<std::result::Result<
 
 pub(super) fn list(db: &Connection, query: ListQuery) -> Result<Vec<RunMeta>> {
     let now = now();
-    let mut select = db.prepare_cached(
+    // With a root of its own in the text, the index of roots serves.
+    let of_root = if query.root.is_some() { "root = ?4" } else { "?4 IS NULL" };
+    let mut select = db.prepare_cached(&format!(
         "SELECT id, state, reason, head, epoch, owner_name, attempts, ready_at, code_version, config, parent,
                 (SELECT count(*) FROM letter WHERE run = n AND taken_at_seq IS NULL),
                 (SELECT count(*) FROM late_result WHERE run = n),
                 (SELECT max(seq) FROM snapshot WHERE run = n), agent, root,
                 (SELECT written_at FROM event WHERE run = n AND seq = 1),
                 (SELECT written_at FROM event WHERE run = n AND seq = head)
-         FROM run WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3",
-    )?;
+         FROM run WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR id > ?2) AND {of_root} ORDER BY id LIMIT ?3",
+    ))?;
     let metas = select.query_map(
-        params![query.state.map(number_of), query.after.map(Id), int(query.limit as u64)],
+        params![query.state.map(number_of), query.after.map(Id), int(query.limit as u64), query.root.map(Id)],
         |row| {
             let Id(run) = row.get(0)?;
             let state = state_of(row.get(1)?);

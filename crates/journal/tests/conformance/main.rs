@@ -97,6 +97,7 @@ on_every_store! {
         a_full_worker_takes_only_children
         one_run_can_be_claimed_past_all_others
         the_list_tells_whose_run_it_is_and_how_old
+        the_runs_below_a_root_are_listed_alone
     }
     keeping {
         dur_20_ended_runs_go_and_live_ones_stay
