@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     AppendError, CallKey, CallRecord, CallVerdict, ClaimFilter, Failure, JournalError, LateResult, ListQuery,
-    NewRun, Release, RunCounts, RunState, Snapshot,
+    NewRun, Recorded, Release, RunCounts, RunEvent, RunState, Snapshot,
 };
 use expect_test::expect;
 
