@@ -8,8 +8,11 @@ use dauntless_contract::Alarm;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 /// The numbered steps of the schema, oldest first. A released one never changes.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../../migrations/sqlite-0001.sql"), include_str!("../../migrations/sqlite-0002.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../../migrations/sqlite-0001.sql"),
+    include_str!("../../migrations/sqlite-0002.sql"),
+    include_str!("../../migrations/sqlite-0003.sql"),
+];
 
 /// From this version on, a checkpoint beside a reset of the WAL corrupts nothing.
 const VERSION_MIN: i32 = 3_051_003;
