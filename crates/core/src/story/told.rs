@@ -18,6 +18,7 @@ const LISTED_MAX: usize = 12;
 
 impl Story {
     /// What happened, and what belongs to it.
+    #[expect(clippy::too_many_lines, reason = "a table: one row for each event")]
     pub(super) fn told(&self, event: &RunEvent) -> (String, Vec<String>) {
         let text = match event {
             RunEvent::RunStarted { .. } => started(event),
@@ -67,6 +68,9 @@ impl Story {
             }
             RunEvent::InputGiven { call, text } => {
                 format!("{call}: the user answered: {}", self.quoted(text))
+            }
+            RunEvent::MessageReceived { letter: _, from, agent, text } => {
+                format!("{} (run {from}) wrote: {}", self.quoted(agent), self.quoted(text))
             }
             RunEvent::TimerFired { timer: RunTimer::WallClock } => "the time of the run was up".to_owned(),
             RunEvent::TimerFired { timer: RunTimer::Settle } => {
