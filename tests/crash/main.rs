@@ -18,8 +18,13 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["power-writer", words @ ..] => power::write(words),
-        ["kill", words @ ..] => Options::parse(words).and_then(|options| kill(&options)),
-        ["power", words @ ..] => Options::parse(words).and_then(|options| power::run(&options)),
+        ["kill", words @ ..] => Options::parse(words, "--events", 200).and_then(|options| kill(&options)),
+        ["power", words @ .., "--lie"] => {
+            Options::parse(words, "--cuts", 20).and_then(|options| power::run(&options, Writer::Lying))
+        }
+        ["power", words @ ..] => {
+            Options::parse(words, "--cuts", 20).and_then(|options| power::run(&options, Writer::Honest))
+        }
         _ => Err(USAGE.into()),
     };
     match result {
@@ -34,10 +39,9 @@ fn main() -> ExitCode {
 /// What the words ask for.
 struct Options {
     stores: Vec<Kind>,
-    cuts: u64,
-    events: u64,
+    /// How often it strikes.
+    count: u64,
     seed: u64,
-    writer: Writer,
 }
 
 /// Whether the writer says that something is on the disk when it is.
@@ -49,15 +53,9 @@ enum Writer {
 }
 
 impl Options {
-    fn parse(words: &[&str]) -> Result<Self, Error> {
+    fn parse(words: &[&str], counted: &str, count: u64) -> Result<Self, Error> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
-        let mut options = Self {
-            stores: Kind::ALL.to_vec(),
-            cuts: 20,
-            events: 200,
-            seed: now.as_secs(),
-            writer: Writer::Honest,
-        };
+        let mut options = Self { stores: Kind::ALL.to_vec(), count, seed: now.as_secs() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value\n{USAGE}"));
@@ -69,10 +67,8 @@ impl Options {
                         return Err(format!("`{name}` is not a store: sqlite or postgres").into());
                     }
                 }
-                "--events" => options.events = number(value()?)?,
-                "--cuts" => options.cuts = number(value()?)?,
                 "--seed" => options.seed = number(value()?)?,
-                "--lie" => options.writer = Writer::Lying,
+                word if word == counted => options.count = number(value()?)?,
                 other => return Err(format!("`{other}` is not an option\n{USAGE}").into()),
             }
         }
@@ -88,7 +84,7 @@ fn kill(options: &Options) -> Result<(), Error> {
             program: program.clone(),
             folder: std::env::temp_dir().join(format!("dauntless-kill-{}", std::process::id())),
             store: *store,
-            strikes: options.events,
+            strikes: options.count,
             seed: options.seed,
             workers: 3,
             runs: 12,

@@ -102,6 +102,7 @@ impl Story {
                     Some(code) => call.failed(*code, message.as_deref(), *attempts, *stopped_by),
                 })
             }
+            Progress::InChild { .. } => None,
             Progress::ModelRetried { turn, code, wait, .. } => {
                 let what = format!("{code}, next attempt in {}", length(*wait));
                 Some(note(&format!("model, turn {turn}"), what, Tone::Busy))

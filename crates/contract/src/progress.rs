@@ -174,6 +174,19 @@ pub enum Progress {
         #[serde(rename = "try")]
         attempt: u32,
     },
+    /// Something happened in a run below this one.
+    InChild {
+        /// That run.
+        run: RunId,
+        /// The run that started it.
+        parent: RunId,
+        /// The topmost run of the tree.
+        root: RunId,
+        /// Its agent.
+        agent: Arc<str>,
+        /// What.
+        progress: Box<Self>,
+    },
     /// A child run ended.
     ChildEnded {
         /// The call that asked for it, or the step of a plan.

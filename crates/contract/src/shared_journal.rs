@@ -130,6 +130,17 @@ pub enum Posted {
     Ended,
 }
 
+/// A run that another one started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildRun {
+    /// The run.
+    pub run: RunId,
+    /// The name of its agent.
+    pub agent: Arc<str>,
+    /// Where it stands.
+    pub state: RunState,
+}
+
 /// What the runs of one tree keep together, under their root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pad {
@@ -263,6 +274,8 @@ impl fmt::Display for RunMeta {
 pub struct ListQuery {
     /// Only those that stand there.
     pub state: Option<RunState>,
+    /// Only those below this root; the root itself is not among them.
+    pub root: Option<RunId>,
     /// Only those after this one, by id.
     pub after: Option<RunId>,
     /// At most so many.
@@ -443,8 +456,8 @@ pub trait SharedJournal: Journal {
     /// Runs and all that decides what may happen to them, ordered by id.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>>;
 
-    /// The runs whose parent this one is, in the order of their creation.
-    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>>;
+    /// The runs whose parent this one is, in the order of their creation, with their agents.
+    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>>;
 
     /// How many runs stand where; the code versions of `filter` are those of the asking worker.
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>>;

@@ -1,8 +1,8 @@
-//! The part of a configuration that one agent needs, as bytes that a run is pinned to.
+//! The part of a configuration that one agent or one plan needs, as bytes that a run is pinned to.
 //!
 //! A run that outlives its process goes on with the agent it began with. So the agent, its tools and
-//! its models are kept with the run, with the files that they name inside, and everything else is
-//! left out: whatever belongs to the process (where the journal is, where traces go, what is masked,
+//! its models are kept with the run, with the files that they name inside, and those of every agent
+//! that it may ask, and everything else is left out: whatever belongs to the process (where the journal is, where traces go, what is masked,
 //! what fails on purpose) is that of the process which drives the run. Equal agents give equal bytes
 //! however their files are laid out. There is no secret in them, for there is none in the file.
 
@@ -28,22 +28,42 @@ pub enum PinError {
     Refused(Report),
 }
 
-/// What the agent needs, in canonical JSON; none when there is no such agent.
-pub fn pin(config: &Config, agent: &str) -> Option<Arc<[u8]>> {
-    let (name, resolved) = config.agents.get_key_value(agent)?;
+/// What the agent or the plan needs, in canonical JSON; none when there is neither of that name.
+///
+/// That is also whatever is needed by the agents that it may ask, and by those that they may ask.
+pub fn pin(config: &Config, name: &str) -> Option<Arc<[u8]>> {
     let written = config.written();
-    let mut pinned = Map::new();
-    put(&mut pinned, "agents", name, agent_of(written, name, resolved));
-    models(config, &resolved.model, &mut pinned);
+    let (mut pinned, mut open, mut seen) = (Map::new(), Vec::new(), BTreeSet::new());
+    match (config.agents.get_key_value(name), config.plans.get_key_value(name)) {
+        (Some((name, _)), _) => open.push(Arc::clone(name)),
+        (None, Some((name, plan))) => {
+            put(&mut pinned, "plans", name, limited(written, "plans", name));
+            open.extend(plan.agents());
+        }
+        (None, None) => return None,
+    }
+    while let Some((name, resolved)) = open.pop().and_then(|name| config.agents.get_key_value(&name)) {
+        if seen.insert(name) {
+            agent(config, name, resolved, &mut pinned);
+            open.extend(resolved.links.agents().cloned());
+        }
+    }
+    // A value always has a JSON form.
+    Some(serde_json::to_vec(&sorted(Value::Object(pinned))).unwrap_or_default().into())
+}
+
+/// An agent, with its tools and its models.
+fn agent(config: &Config, name: &str, resolved: &AgentConfig, pinned: &mut Map<String, Value>) {
+    let written = config.written();
+    put(pinned, "agents", name, agent_of(written, name, resolved));
+    models(config, &resolved.model, pinned);
     for tool in &resolved.tools {
         let mut table = table(written, &["tools", tool]);
         if let (Some(_), Some(known)) = (table.remove("parameters_file"), config.tools.get(tool)) {
             table.insert("parameters".to_owned(), Value::clone(&known.spec.parameters));
         }
-        put(&mut pinned, "tools", tool, table);
+        put(pinned, "tools", tool, table);
     }
-    // A value always has a JSON form.
-    Some(serde_json::to_vec(&sorted(Value::Object(pinned))).unwrap_or_default().into())
 }
 
 /// The configuration that was pinned, in a process that is configured like `process`.
@@ -57,7 +77,7 @@ pub fn restore(pinned: &[u8], process: &Config) -> Result<Config, PinError> {
 }
 
 fn agent_of(written: &Value, name: &str, resolved: &AgentConfig) -> Map<String, Value> {
-    let mut agent = table(written, &["agents", name]);
+    let mut agent = limited(written, "agents", name);
     agent.remove("instructions_file");
     agent.insert("instructions".to_owned(), Value::from(&*resolved.spec.instructions));
     let schema = resolved.spec.answer.as_ref().map(|answer| &*answer.schema.schema);
@@ -65,13 +85,26 @@ fn agent_of(written: &Value, name: &str, resolved: &AgentConfig) -> Map<String, 
         agent.remove("answer_file");
         agent.insert("answer".to_owned(), schema.clone());
     }
-    let mut limits = table(written, &["limits"]);
-    limits.extend(table(written, &["agents", name, "limits"]));
-    match limits.is_empty() {
-        true => agent.remove("limits"),
-        false => agent.insert("limits".to_owned(), Value::Object(limits)),
-    };
+    if let (Some(_), Some(input)) = (agent.remove("input_file"), &resolved.input) {
+        agent.insert("input".to_owned(), Value::clone(input));
+    }
     agent
+}
+
+/// A table with the limits that hold for it.
+fn limited(written: &Value, section: &str, name: &str) -> Map<String, Value> {
+    let mut limited = table(written, &[section, name]);
+    let mut limits = table(written, &["limits"]);
+    if section == "plans" {
+        // They are each agent's own.
+        limits.remove("turns");
+    }
+    limits.extend(table(written, &[section, name, "limits"]));
+    match limits.is_empty() {
+        true => limited.remove("limits"),
+        false => limited.insert("limits".to_owned(), Value::Object(limits)),
+    };
+    limited
 }
 
 /// The model of this name, and those that are asked when it fails.

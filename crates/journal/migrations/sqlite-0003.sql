@@ -1,8 +1,2 @@
--- What the runs of one tree keep together, under their root.
-CREATE TABLE pad (
-    run INTEGER PRIMARY KEY,
-    version INTEGER NOT NULL,
-    body BLOB NOT NULL
-);
-
-CREATE INDEX run_child ON run (parent) WHERE parent IS NOT NULL;
+-- Who looks at a tree of runs sees no other.
+CREATE INDEX run_root ON run (root, id) WHERE root IS NOT NULL;

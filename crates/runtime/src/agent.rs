@@ -6,9 +6,13 @@ use std::sync::Arc;
 use dauntless_contract::{
     AgentSpec, AnswerSchema, AnswerSpec, Bucket, Model, PanicPolicy, RunLimits, Tool, ToolSpec,
 };
+use dauntless_core::plan::{Face, Join, Plan};
 use dauntless_core::run::{AnswerShape, toolbox};
 use dauntless_core::toolbox::{Quarantined, SourceName, Toolbox, shown_names};
+use dauntless_core::tree::delegate_spec;
 use serde_json::Value;
+
+use crate::delegate::Delegate;
 
 /// A named role: instructions, tools, and optionally a model and limits of its own.
 ///
@@ -26,6 +30,13 @@ struct Inner {
     model: Option<Arc<dyn Model>>,
     fallbacks: Vec<(Arc<dyn Model>, Vec<Bucket>)>,
     limits: Option<RunLimits>,
+    description: Arc<str>,
+    input: Option<Value>,
+    links: Vec<Delegate>,
+    join: Join,
+    /// What takes the place of a model.
+    plan: Option<(Plan, Vec<Agent>)>,
+    configuration: Option<Arc<[u8]>>,
 }
 
 /// A tool, and where it comes from if not from the program itself.
@@ -61,8 +72,26 @@ impl Agent {
                 model: None,
                 fallbacks: Vec::new(),
                 limits: None,
+                description: "".into(),
+                input: None,
+                links: Vec::new(),
+                join: Join::BestEffort,
+                plan: None,
+                configuration: None,
             }),
         }
+    }
+
+    /// A plan under the name of an agent: no model decides in its runs, and its steps are runs of these
+    /// agents. It can be run, submitted and delegated to like any other.
+    pub fn plan<'a>(
+        name: impl Into<Arc<str>>,
+        plan: Plan,
+        agents: impl IntoIterator<Item = &'a Self>,
+    ) -> Self {
+        let mut agent = Self::new(name);
+        Arc::make_mut(&mut agent.inner).plan = Some((plan, agents.into_iter().cloned().collect()));
+        agent
     }
 
     /// What the model is told before anything else.
@@ -139,6 +168,56 @@ impl Agent {
         self
     }
 
+    /// What other agents read of it, where they may ask it. Without it they know its name alone.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.inner).description = text.into();
+        self
+    }
+
+    /// What other agents must give it: arguments that fit this schema, which are its goal as JSON.
+    /// Without one it takes a goal in words.
+    #[must_use]
+    pub fn input_schema(mut self, schema: Value) -> Self {
+        Arc::make_mut(&mut self.inner).input = Some(schema);
+        self
+    }
+
+    /// Lets it ask another agent, as a tool of that name. See [`Delegate`] for how else.
+    #[must_use]
+    pub fn delegate(self, agent: &Self) -> Self {
+        self.link(Delegate::to(agent))
+    }
+
+    /// Lets it hand the conversation over to another agent, whose end is then the end of both.
+    #[must_use]
+    pub fn handoff(self, agent: &Self) -> Self {
+        self.link(Delegate::handoff(agent))
+    }
+
+    /// Adds a way to another agent.
+    #[must_use]
+    pub fn link(mut self, link: Delegate) -> Self {
+        Arc::make_mut(&mut self.inner).links.push(link);
+        self
+    }
+
+    /// When the agents that it asked in one turn have done enough, so that the others are cancelled.
+    /// Default: all of them are waited for, whatever comes of each.
+    #[must_use]
+    pub fn join(mut self, join: Join) -> Self {
+        Arc::make_mut(&mut self.inner).join = join;
+        self
+    }
+
+    /// The bytes of the configuration it was made from. A journal that workers share keeps them with
+    /// each of its runs.
+    #[must_use]
+    pub fn configuration(mut self, bytes: Arc<[u8]>) -> Self {
+        Arc::make_mut(&mut self.inner).configuration = Some(bytes);
+        self
+    }
+
     /// Limits of its own, in place of the runtime's.
     #[must_use]
     pub fn limits(mut self, limits: RunLimits) -> Self {
@@ -205,8 +284,21 @@ impl Agent {
         self.inner.spec.answer.as_ref().map(AnswerShape::compile).transpose()
     }
 
+    /// Its tools, and the agents that its model may ask.
     pub(crate) fn toolbox(&self, shown: &[Shown<'_>]) -> (Toolbox, Vec<Quarantined>) {
-        toolbox(&self.inner.spec, shown.iter().map(|shown| Arc::clone(&shown.spec)).collect())
+        let others = self.inner.links.iter().filter(|link| link.is_offered).map(|link| {
+            let Inner { spec, description, input, .. } = &*link.agent.inner;
+            let description = match description.is_empty() {
+                true => format!(
+                    "Gives a task to the agent `{}`, which works on it alone and answers once.",
+                    spec.name
+                ),
+                false => description.to_string(),
+            };
+            Arc::new(delegate_spec(Arc::clone(&spec.name), description, input.clone()))
+        });
+        let own = shown.iter().map(|shown| Arc::clone(&shown.spec));
+        toolbox(&self.inner.spec, own.chain(others).collect())
     }
 
     /// The tools under the names that a model is shown.
@@ -247,6 +339,42 @@ impl Agent {
 
     pub(crate) fn fallbacks(&self) -> &[(Arc<dyn Model>, Vec<Bucket>)] {
         &self.inner.fallbacks
+    }
+
+    pub(crate) fn links(&self) -> &[Delegate] {
+        &self.inner.links
+    }
+
+    pub(crate) fn own_join(&self) -> Join {
+        self.inner.join
+    }
+
+    pub(crate) fn own_plan(&self) -> Option<&Plan> {
+        self.inner.plan.as_ref().map(|(plan, _)| plan)
+    }
+
+    /// The agents that its runs may start runs of.
+    pub(crate) fn below(&self) -> impl Iterator<Item = &Self> {
+        let steps = self.inner.plan.iter().flat_map(|(_, agents)| agents);
+        self.inner.links.iter().map(|link| &link.agent).chain(steps)
+    }
+
+    /// What a plan must know of it.
+    pub(crate) fn face(&self, otherwise: &RunLimits) -> Face {
+        let Inner { spec, input, limits, .. } = &*self.inner;
+        Face {
+            limits: limits.as_ref().unwrap_or(otherwise).clone(),
+            input: input.clone().map(Arc::new),
+            output: spec.answer.as_ref().map(|answer| Arc::clone(&answer.schema.schema)),
+        }
+    }
+
+    pub(crate) fn has_shape(&self) -> bool {
+        self.inner.spec.answer.is_some()
+    }
+
+    pub(crate) fn own_configuration(&self) -> Option<&Arc<[u8]>> {
+        self.inner.configuration.as_ref()
     }
 
     pub(crate) fn own_limits(&self) -> Option<&RunLimits> {

@@ -52,7 +52,7 @@ pub(crate) async fn call(
     let tool = crew.tool(name)?;
     let spec = Arc::clone(tool.port().tool.spec());
     let raw = RawCall { id: "by-hand".into(), name: name.into(), arguments: arguments.into(), garbled: None };
-    let arguments = match crew.spec.toolbox.admit(&raw, None) {
+    let arguments = match crew.toolbox().admit(&raw, None) {
         Admission::Run { call, .. } => call.arguments,
         Admission::Answered { failure, .. } => {
             let record = CallRecord {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::{Claim, ReadError, Recorded, RunId, Seq};
-use dauntless_core::run::{FOLD_VERSION, RecoverError, Recovery, RunMachine, RunSpec};
+use dauntless_contract::{Claim, ReadError, Recorded, RunId, Seq, Timestamp};
+use dauntless_core::run::{FOLD_VERSION, RecoverError};
 
 use crate::agent::Agent;
 use crate::clock::RunClock;
 use crate::error::SubmitError;
 use crate::ledger::{Appender, Ledger};
-use crate::orchestrator::Opening;
+use crate::orchestrator::{Brain, Crew, Folding, Machine, Opening};
 use crate::run::{RunHandle, RunStream};
-use crate::runtime::Runtime;
+use crate::runtime::{Place, Runtime};
 use crate::watch::Watch;
 
 /// Events read at once.
@@ -66,44 +66,49 @@ impl Runtime {
         }
         let ledger = self.settings().journal.clone().ok_or(DriveError::NoJournal)?;
         let crew = self.crew(agent).await.map_err(SubmitError::from)?;
-        let (run, spec) = (claim.fence.run, Arc::clone(&crew.spec));
+        let run = claim.fence.run;
         let process = Arc::clone(&self.settings().clock);
+        let (opening, now, head) = self.opening(&ledger, &crew, claim).await?;
+        let clock = RunClock::from(process, now);
+        let journal = Some(Appender::new(ledger, claim.fence, head));
+        Ok(self.spawn(run, crew, opening, clock, journal, watch, Place::Top).await?)
+    }
+
+    /// Where a claimed run goes on, at which time of its own, and after which event.
+    pub(crate) async fn opening(
+        &self,
+        ledger: &Ledger,
+        crew: &Crew,
+        claim: &Claim,
+    ) -> Result<(Opening, Timestamp, Seq), DriveError> {
+        let run = claim.fence.run;
         let fresh = match claim.head {
             // Whoever claimed it first and died at once made a claim without progress.
             1 if claim.attempts <= 1 => ledger.journal().read(run, 0, 1).await?.pop(),
             _ => None,
         };
-        let (opening, now, head) = if let Some(Recorded { at, event }) = fresh {
-            let mut machine = Box::new(RunMachine::new(run, spec));
+        if let Some(Recorded { at, event }) = fresh {
+            let mut machine = Machine::new(run, &crew.brain);
             let effects = machine.on(at, event);
-            (Opening::Fresh { machine, effects }, at, 1)
-        } else {
-            let (machine, head) = recovered(&ledger, run, spec).await?;
-            (opening(machine), claim.resumes_at(), head)
-        };
-        let clock = RunClock::from(process, now);
-        let journal = Some(Appender::new(ledger, claim.fence, head));
-        Ok(self.spawn(run, crew, opening, clock, journal, watch).await?)
-    }
-}
-
-fn opening(machine: RunMachine) -> Opening {
-    let machine = Box::new(machine);
-    match machine.outcome() {
-        // Its last owner died before it could say that the run is over.
-        Some(_) => Opening::Fresh { machine, effects: Vec::new() },
-        None => Opening::Interrupted { machine },
+            return Ok((Opening::Fresh { machine, effects }, at, 1));
+        }
+        let (machine, head) = recovered(ledger, run, &crew.brain).await?;
+        Ok((Opening::of(machine), claim.resumes_at(), head))
     }
 }
 
 /// The run after its last event, and the place of that event.
-async fn recovered(ledger: &Ledger, run: RunId, spec: Arc<RunSpec>) -> Result<(RunMachine, Seq), DriveError> {
+pub(crate) async fn recovered(
+    ledger: &Ledger,
+    run: RunId,
+    brain: &Brain,
+) -> Result<(Machine, Seq), DriveError> {
     let snapshot = match ledger {
         Ledger::Own(_) => None,
         // Without it the fold takes longer, and comes to the same.
         Ledger::Shared(journal) => journal.snapshot(run, FOLD_VERSION).await.unwrap_or_default(),
     };
-    let mut recovery = Recovery::begin(run, spec, snapshot.as_ref());
+    let mut recovery = Folding::begin(run, brain, snapshot.as_ref());
     loop {
         let page = ledger.journal().read(run, recovery.seq(), PAGE_EVENTS).await?;
         if page.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dauntless_core::plan::Problem;
 use dauntless_core::redact::RedactError;
 use dauntless_core::supervision::UnreachableLimit;
 use dauntless_core::toolbox::Quarantined;
@@ -26,6 +27,14 @@ pub enum BuildError {
         /// What is wrong with the schema.
         reason: String,
     },
+    /// The agents that it may ask, or the steps of a plan, do not fit together.
+    #[error("agent `{agent}` cannot run: {}", places(.problems))]
+    Tree {
+        /// The agent.
+        agent: Arc<str>,
+        /// All that is wrong.
+        problems: Vec<Problem>,
+    },
     /// Neither the runtime nor the agent has a model.
     #[error("agent `{agent}` has no model: give the runtime one with `.model(…)`, or the agent its own")]
     NoModel {
@@ -41,6 +50,11 @@ pub enum BuildError {
     /// An actor did not start.
     #[error("the supervision tree did not start: {0}")]
     Start(String),
+}
+
+fn places(problems: &[Problem]) -> String {
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    problems.join("; ")
 }
 
 fn reasons(problems: &[Quarantined]) -> String {

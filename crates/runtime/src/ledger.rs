@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     AppendError, CallKey, CallRecord, CallVerdict, CreateError, EffectState, Failure, Fence, Journal,
-    JournalError, LateResult, LetterContent, NewRun, Recorded, Release, RunEvent, Seq, SharedJournal,
+    JournalError, LateResult, LetterContent, NewRun, Recorded, Release, RunEvent, RunId, Seq, SharedJournal,
     Snapshot, Timestamp, TooLarge,
 };
 use dauntless_core::run::FOLD_VERSION;
@@ -49,12 +49,45 @@ pub(crate) struct Appender {
     ledger: Ledger,
     fence: Fence,
     head: Seq,
+    birth: NewBorn,
+}
+
+/// What a journal is told of a new run besides its first event.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NewBorn {
+    pub(crate) agent: Arc<str>,
+    pub(crate) kin: Option<Kin>,
+    pub(crate) config: Option<Arc<[u8]>>,
+}
+
+/// The runs above a new one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kin {
+    pub(crate) parent: RunId,
+    pub(crate) root: RunId,
 }
 
 impl Appender {
-    /// For a run with events up to `head`; 0 for one that does not exist yet.
-    pub(crate) const fn new(ledger: Ledger, fence: Fence, head: Seq) -> Self {
-        Self { ledger, fence, head }
+    /// For a run with events up to `head`.
+    pub(crate) fn new(ledger: Ledger, fence: Fence, head: Seq) -> Self {
+        Self { ledger, fence, head, birth: NewBorn::default() }
+    }
+
+    /// For a run that does not exist yet.
+    pub(crate) const fn of_new(ledger: Ledger, fence: Fence, birth: NewBorn) -> Self {
+        Self { ledger, fence, head: 0, birth }
+    }
+
+    /// Tells a run that is not driven here to stop.
+    pub(crate) fn cancel_other(&self, run: RunId, by: Arc<str>) {
+        let Ledger::Shared(journal) = &self.ledger else { return };
+        let journal = Arc::clone(journal);
+        tokio::spawn(async move {
+            let letter = LetterContent::Cancel { by }.letter("cancel");
+            if let Err(error) = journal.send(run, letter).await {
+                tracing::warn!(%run, %error, "a child run was not told to stop");
+            }
+        });
     }
 
     /// Puts an event into the journal, with the letter that it takes in. Answers the one it took: a
@@ -150,10 +183,19 @@ impl Appender {
     ) -> Result<(), AppendError> {
         let recorded = Recorded { at: now, event: event.clone() };
         if self.head == 0 {
-            let new = NewRun { code_version: CODE_VERSION.into(), ..NewRun::new(self.fence, recorded) };
+            let NewBorn { agent, kin, config } = &self.birth;
+            let new = NewRun {
+                agent: Arc::clone(agent),
+                parent: kin.map(|kin| kin.parent),
+                root: kin.map(|kin| kin.root),
+                config: config.clone(),
+                code_version: CODE_VERSION.into(),
+                ..NewRun::new(self.fence, recorded)
+            };
             let created = self.ledger.journal().create(new).await;
             created.map_err(|error| match error {
                 CreateError::TooLarge(size) => AppendError::TooLarge(size),
+                CreateError::Exists(run) => AppendError::Fenced { run, owner_epoch: 1 },
                 error => AppendError::Unavailable(error.to_string()),
             })?;
             self.head = 1;

@@ -14,7 +14,10 @@ mod agent;
 mod answerer;
 mod builder;
 mod by_hand;
+mod child;
 mod clock;
+mod crew;
+mod delegate;
 mod drive;
 mod error;
 mod events;
@@ -38,6 +41,7 @@ pub use answerer::{AnswerError, Answerer};
 pub use builder::RuntimeBuilder;
 pub use by_hand::CallByHand;
 pub use clock::SystemClock;
+pub use delegate::Delegate;
 pub use drive::DriveError;
 pub use error::{BuildError, SubmitError};
 pub use events::{Lagged, ToolEvents};
@@ -49,11 +53,13 @@ pub use run::{Canceller, Parting, Reins, RunHandle, RunStream};
 pub use runtime::Runtime;
 pub use submission::Submission;
 
+pub use dauntless_core::plan::{Join, Plan, Problem, Rule};
 pub use dauntless_core::redact::RedactError;
 pub use dauntless_core::revival::RevivalPolicy;
 pub use dauntless_core::run::RecoverError;
 pub use dauntless_core::supervision::{RestartPolicy, UnreachableLimit};
 pub use dauntless_core::toolbox::Quarantined;
+pub use dauntless_core::tree::{Allowance, Hears, OnFailure};
 
 #[cfg(test)]
 mod tests;

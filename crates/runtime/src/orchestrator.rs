@@ -9,12 +9,14 @@ use dauntless_contract::{
     RunId, RunTimer, StopReason, Timestamp, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
-use dauntless_core::run::{CancelReach, RunEffect, RunMachine, RunSpec, SnapshotPace, Verification};
-use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
+use dauntless_core::run::{CancelReach, RunEffect, SnapshotPace, Verification};
+use dauntless_core::toolbox::Toolbox;
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SupervisionEvent};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Span;
 
+use crate::agent::Agent;
 use crate::answerer::AnswerError;
 use crate::clock::{RunClock, sleep_until};
 use crate::error::SubmitError;
@@ -23,23 +25,36 @@ use crate::lease::Lease;
 use crate::ledger::{Appender, Refusal};
 use crate::ports::{ModelPort, ToolPort, ToolReply, Wanted};
 use crate::run::Parting;
+use crate::runtime::WeakRuntime;
 use crate::telemetry;
 use crate::watch::Watch;
 
+mod brain;
+mod children;
 mod effects;
 mod letters;
 mod parting;
 
+pub(crate) use brain::{Brain, Folding, Machine};
+use children::{ChildNews, Children};
+
 /// What a run needs of its agent: the machine's part, and where the calls go.
 pub(crate) struct Crew {
-    pub(crate) spec: Arc<RunSpec>,
+    pub(crate) brain: Brain,
     pub(crate) tools: HashMap<Arc<str>, GuardedHandle<ToolPort>>,
     /// Its own model first, then the fallbacks in order.
     pub(crate) models: Vec<GuardedHandle<ModelPort>>,
     pub(crate) nothing: Arc<[Arc<ToolSpec>]>,
+    /// The agents that its runs may start runs of.
+    pub(crate) below: BTreeMap<Arc<str>, Agent>,
 }
 
 impl Crew {
+    /// The tools of an agent; a plan has none.
+    pub(crate) fn toolbox(&self) -> Toolbox {
+        self.brain.agent().map_or_else(|| Toolbox::build(Vec::new()).0, |spec| spec.toolbox.clone())
+    }
+
     /// The tool of this name.
     ///
     /// # Errors
@@ -49,7 +64,7 @@ impl Crew {
             let mut known: Vec<&str> = self.tools.keys().map(|name| &**name).collect();
             known.sort_unstable();
             SubmitError::NoSuchTool {
-                agent: Arc::clone(&self.spec.agent.name),
+                agent: Arc::clone(self.brain.name()),
                 tool: name.to_owned(),
                 known: known.join(", "),
             }
@@ -82,6 +97,7 @@ pub(crate) struct OrchestratorActor;
 
 pub(crate) struct RunArgs {
     pub(crate) run: RunId,
+    pub(crate) runtime: WeakRuntime,
     pub(crate) crew: Arc<Crew>,
     pub(crate) opening: Opening,
     pub(crate) clock: RunClock,
@@ -99,9 +115,20 @@ pub(crate) enum Opening {
     /// With its first event, which is in no journal yet.
     New(RunEvent),
     /// With what its first event leads to: it is in the journal, and nobody drove the run yet.
-    Fresh { machine: Box<RunMachine>, effects: Vec<RunEffect> },
+    Fresh { machine: Machine, effects: Vec<RunEffect> },
     /// In the midst: whoever drove it let go of it, or died.
-    Interrupted { machine: Box<RunMachine> },
+    Interrupted { machine: Machine },
+}
+
+impl Opening {
+    /// Of a run that was folded from its events.
+    pub(crate) fn of(machine: Machine) -> Self {
+        match machine.outcome() {
+            // Its last owner died before it could say that the run is over.
+            Some(_) => Self::Fresh { machine, effects: Vec::new() },
+            None => Self::Interrupted { machine },
+        }
+    }
 }
 
 pub(crate) enum RunMsg {
@@ -114,6 +141,7 @@ pub(crate) enum RunMsg {
     Questions { reply: oneshot::Sender<Vec<Question>> },
     Answer { call: CallKey, text: Arc<str>, reply: oneshot::Sender<Result<(), AnswerError>> },
     Letter(Letter),
+    Child { call: CallKey, attempt: u32, news: ChildNews },
     HandOver { at_once: bool },
     Abandon { why: Arc<str> },
 }
@@ -183,7 +211,8 @@ impl Caller<CallEnd<ToolReply>> for Asker<CallAsked> {
 
 pub(crate) struct RunShell {
     me: ActorRef<RunMsg>,
-    machine: RunMachine,
+    runtime: WeakRuntime,
+    machine: Machine,
     crew: Arc<Crew>,
     clock: RunClock,
     journal: Option<Appender>,
@@ -196,6 +225,7 @@ pub(crate) struct RunShell {
     letters: letters::Read,
     model: Option<(GuardedHandle<ModelPort>, JobTicket)>,
     calls: BTreeMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
+    children: Children,
     timers: Vec<AbortHandle>,
     chance: Rng,
     span: Span,
@@ -216,7 +246,10 @@ enum Standing {
     /// Everything.
     Driving,
     /// It waits for what is under way, begins nothing, and then lets go.
-    Leaving,
+    Leaving {
+        /// It does not even wait for its calls.
+        at_once: bool,
+    },
     /// The run is somebody else's: what is still under way is told to that one.
     Lost,
 }
@@ -242,16 +275,18 @@ impl Actor for OrchestratorActor {
     type Arguments = RunArgs;
 
     async fn pre_start(&self, me: ActorRef<RunMsg>, args: RunArgs) -> Result<RunShell, ActorProcessingErr> {
-        let RunArgs { run, crew, opening, clock, journal, lease, watch, parting, parent_span, seed } = args;
-        let span = telemetry::run_span(&parent_span, run, &crew.spec.agent.name);
+        let RunArgs { run, runtime, crew, opening, clock, journal, lease, watch, parting, parent_span, seed } =
+            args;
+        let span = telemetry::run_span(&parent_span, run, crew.brain.name());
         me.send_message(RunMsg::Start)?;
         let (machine, start) = match opening {
-            Opening::New(event) => (RunMachine::new(run, Arc::clone(&crew.spec)), Start::Event(event)),
-            Opening::Fresh { machine, effects } => (*machine, Start::Effects(effects)),
-            Opening::Interrupted { machine } => (*machine, Start::Event(RunEvent::Interrupted {})),
+            Opening::New(event) => (Machine::new(run, &crew.brain), Start::Event(event)),
+            Opening::Fresh { machine, effects } => (machine, Start::Effects(effects)),
+            Opening::Interrupted { machine } => (machine, Start::Event(RunEvent::Interrupted {})),
         };
         Ok(RunShell {
             me,
+            runtime,
             machine,
             crew,
             clock,
@@ -265,6 +300,7 @@ impl Actor for OrchestratorActor {
             letters: letters::Read::default(),
             model: None,
             calls: BTreeMap::new(),
+            children: Children::default(),
             timers: Vec::new(),
             chance: Rng::new(seed),
             turn: 0,
@@ -287,8 +323,11 @@ impl Actor for OrchestratorActor {
                 None => {}
             },
             RunMsg::Letter(letter) => shell.read(letter).await,
-            RunMsg::HandOver { at_once } => shell.leave(at_once).await,
-            RunMsg::Abandon { why } => shell.lose(&why, None),
+            RunMsg::HandOver { at_once } => shell.leave(at_once),
+            RunMsg::Abandon { why } => {
+                shell.children.abandon(&why);
+                shell.lose(&why, None);
+            }
             msg => {
                 if let Some(event) = shell.event(msg) {
                     shell.take(event, None).await;
@@ -296,6 +335,32 @@ impl Actor for OrchestratorActor {
             }
         }
         shell.finish().await
+    }
+
+    /// What becomes of a child is its attendant's to tell; here its failure is only noted.
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<RunMsg>,
+        event: SupervisionEvent,
+        shell: &mut RunShell,
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(_, error) = event {
+            match error.downcast_ref::<Escalation>() {
+                Some(escalation) => {
+                    let _run = escalation.span.enter();
+                    tracing::info!(
+                        run = %escalation.run,
+                        parent = %shell.machine.run(),
+                        error.r#type = escalation.reason.name(),
+                        "a child run escalated"
+                    );
+                }
+                None => {
+                    tracing::error!(parent = %shell.machine.run(), %error, "the orchestrator of a child failed")
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -330,7 +395,7 @@ impl RunShell {
     /// Keeps the state, where the journal takes it: whoever drives the run next reads less then.
     fn snapshot(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
         let journal = self.journal.as_ref().filter(|_| self.machine.outcome().is_none())?;
-        let body = self.machine.snapshot();
+        let body = self.machine.snapshot()?;
         self.pace = SnapshotPace::after(body.len());
         journal.keep(body)
     }
@@ -374,6 +439,7 @@ impl RunShell {
             RunMsg::AttemptFailed { asked: CallAsked { call, by, .. }, attempt, failure, wait } => {
                 RunEvent::AttemptFailed { call, by, attempt, failure, wait }
             }
+            RunMsg::Child { call, attempt, news } => self.child_news(call, attempt, news)?,
             RunMsg::Timer(timer) => RunEvent::TimerFired { timer },
             RunMsg::Cancel { by } => RunEvent::CancelRequested { by },
             RunMsg::Questions { reply } => {
@@ -384,7 +450,7 @@ impl RunShell {
                 let open = self.machine.questions();
                 let known = open.iter().any(|question| question.call == call);
                 let _ = reply.send(if known { Ok(()) } else { Err(AnswerError::not_open(call, &open)) });
-                let text = self.crew.spec.redactor.text(&text).into();
+                let text = self.crew.brain.redactor().text(&text).into();
                 known.then_some(RunEvent::InputGiven { call, text })?
             }
             RunMsg::Start | RunMsg::Letter(_) | RunMsg::HandOver { .. } | RunMsg::Abandon { .. } => {
@@ -396,10 +462,10 @@ impl RunShell {
     fn apply(&mut self, now: Timestamp, effect: RunEffect) {
         match effect {
             RunEffect::CallModel { turn, model, offer, built_in, deadline } => {
-                let history = Arc::clone(self.machine.history());
+                let answer = self.crew.brain.agent().and_then(|spec| spec.answer.as_ref());
                 let request = ModelRequest {
-                    answer: self.crew.spec.answer.as_ref().map(|shape| Arc::clone(shape.schema())),
-                    ..ModelRequest::new(history, self.on_offer(&offer, built_in))
+                    answer: answer.map(|shape| Arc::clone(shape.schema())),
+                    ..ModelRequest::new(self.machine.history(), self.on_offer(&offer, built_in))
                 };
                 self.call_model(now, turn, model, request, deadline);
             }
@@ -420,8 +486,8 @@ impl RunShell {
                     tool.cancel(*ticket, reach);
                 }
             }
-            // No agent of this runtime has links, so no run has children.
-            RunEffect::Delegate(_) | RunEffect::CancelChild { .. } => {}
+            RunEffect::Delegate(delegation) => self.delegate(delegation),
+            RunEffect::CancelChild { call: _, run, by } => self.cancel_child(run, &by),
             RunEffect::CancelModel { turn: _ } => {
                 if let Some((model, ticket)) = self.model.take() {
                     model.cancel(ticket, CancelReach::Running);

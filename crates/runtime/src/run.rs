@@ -131,6 +131,11 @@ impl Reins {
         let _ = self.actor.send_message(RunMsg::Letter(letter));
     }
 
+    /// Asks the run to stop. It answers each call it has open and ends as `cancelled`.
+    pub fn cancel(&self, by: impl Into<Arc<str>>) {
+        let _ = self.actor.send_message(RunMsg::Cancel { by: by.into() });
+    }
+
     /// Begins nothing more, waits for what is under way, and lets go of the run. `at_once` does not
     /// wait: what is under way is left as the effect of its tool allows.
     pub fn hand_over(&self, at_once: bool) {

@@ -1,41 +1,37 @@
 //! The runtime: where agents run.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Attendance, BreakerSwitch, Clock, Model, Outcome, Progress, RunId, RunLimits, RunTotals, StopReason,
-    Tool, ToolStatus,
+    Attendance, BreakerSwitch, Clock, Fence, Model, Outcome, Progress, RunId, RunLimits, RunTotals,
+    StopReason, ToolStatus,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
-use dauntless_core::run::{ModelFallback, RunSpec};
 use dauntless_core::supervision::RestartPolicy;
-use dauntless_core::toolbox::Quarantined;
-use dauntless_core::tree::Links;
-use ractor::Actor;
+use ractor::{Actor, ActorCell};
 use tokio::sync::{Mutex, oneshot};
 use tracing::Span;
 
-use crate::agent::{Agent, Shown};
+use crate::agent::Agent;
 use crate::builder::RuntimeBuilder;
 use crate::by_hand::{self, CallByHand};
 use crate::clock::RunClock;
-use crate::error::{BuildError, SubmitError};
+use crate::crew::{Crews, Dependencies};
+use crate::error::SubmitError;
 use crate::events::{ToolEvents, ToolNews};
-use crate::guarded::{GuardedHandle, Keeper, KeeperArgs, Port, RuntimeBudget, Surroundings};
+use crate::guarded::RuntimeBudget;
 use crate::id;
 use crate::lease::Lease;
-use crate::ledger::{Appender, Ledger};
+use crate::ledger::{Appender, Kin, Ledger, NewBorn};
 use crate::opening::{new_fence, start_event};
 use crate::orchestrator::{Crew, Opening, OrchestratorActor, RunArgs, RunMsg};
-use crate::ports::{ModelPort, ToolPort};
 use crate::run::{Canceller, RunHandle, RunStream};
 use crate::submission::Submission;
 use crate::supervision::SupervisorHandle;
-use crate::supervisor::{Branch, Branches};
+use crate::supervisor::Branches;
 use crate::watch::Watch;
 
 /// Runs agents. Cheap to clone; clones are the same runtime.
@@ -43,33 +39,26 @@ use crate::watch::Watch;
 /// Dropping the last clone stops it: runs end, and no task is left behind.
 #[derive(Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     root: SupervisorHandle,
-    branches: Arc<Branches>,
+    pub(crate) branches: Arc<Branches>,
     config: Settings,
     stopping: AtomicBool,
     /// How many were started; each has its own seed.
     runs: AtomicU64,
     /// Agents that have run, by identity. Read on every run, written once per agent.
-    crews: RwLock<Crews>,
+    pub(crate) crews: RwLock<Crews>,
     /// Held while an agent's actors start, so that no tool is started twice.
-    dependencies: Mutex<Dependencies>,
+    pub(crate) dependencies: Mutex<Dependencies>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.root.cell().stop(Some("the runtime was dropped".into()));
     }
-}
-
-#[derive(Default)]
-struct Crews {
-    /// Of the branches that their tools and models are under.
-    generation: u64,
-    by_agent: HashMap<usize, (Agent, Arc<Crew>)>,
 }
 
 #[derive(Clone)]
@@ -86,12 +75,6 @@ pub(crate) struct Settings {
     pub(crate) news: ToolNews,
     pub(crate) seed: u64,
     pub(crate) attendance: Attendance,
-}
-
-#[derive(Default)]
-struct Dependencies {
-    tools: Vec<(Arc<dyn Tool>, GuardedHandle<ToolPort>)>,
-    models: Vec<(Arc<dyn Model>, GuardedHandle<ModelPort>)>,
 }
 
 impl Runtime {
@@ -222,7 +205,7 @@ impl Runtime {
         self.inner.stopping.store(true, Ordering::Relaxed);
         let mut runs = self.inner.branches.runs.cell().map_or_else(Vec::new, |runs| runs.get_children());
         // The oldest first: ractor keeps them in no order.
-        runs.sort_by_key(ractor::ActorCell::get_id);
+        runs.sort_by_key(ActorCell::get_id);
         for run in &runs {
             let _ = run.send_message(RunMsg::Cancel { by: "shutdown".into() });
         }
@@ -251,13 +234,15 @@ impl Runtime {
         let settings = &self.inner.config;
         let fence = new_fence();
         let limits = agent.own_limits().unwrap_or(&settings.limits).clone();
-        let started = start_event(&crew.spec.agent, &crew.spec.toolbox, submission, limits, attendance);
-        let journal = settings.journal.clone().map(|ledger| Appender::new(ledger, fence, 0));
+        let started = start_event(agent.spec(), &crew.toolbox(), submission, limits, attendance);
+        let journal = settings.journal.clone().map(|ledger| appender(ledger, fence, agent, None));
         let clock = RunClock::same(Arc::clone(&settings.clock));
-        self.spawn(fence.run, crew, Opening::New(started), clock, journal, watch).await
+        self.spawn(fence.run, crew, Opening::New(started), clock, journal, watch, Place::Top).await
     }
 
-    /// Puts a run under its supervisor, once there is a place for it.
+    /// Puts a run under its supervisor. At the top, once there is a place for it; under another run at
+    /// once, because that one would hold its own place meanwhile.
+    #[expect(clippy::too_many_arguments, reason = "each of them is something else")]
     pub(crate) async fn spawn(
         &self,
         run: RunId,
@@ -266,11 +251,17 @@ impl Runtime {
         clock: RunClock,
         journal: Option<Appender>,
         watch: Watch,
+        place: Place,
     ) -> Result<RunHandle, SubmitError> {
         let settings = &self.inner.config;
         let (parting, receiver) = oneshot::channel();
+        let parent_span = match &place {
+            Place::Top => Span::current(),
+            Place::Under { span, .. } => span.clone(),
+        };
         let args = RunArgs {
             run,
+            runtime: self.downgrade(),
             crew,
             opening,
             clock,
@@ -278,18 +269,30 @@ impl Runtime {
             lease: settings.lease.clone(),
             watch,
             parting,
-            parent_span: Span::current(),
+            parent_span,
             seed: settings.seed.wrapping_add(self.inner.runs.fetch_add(1, Ordering::Relaxed)),
         };
         let submitted = settings.clock.now();
-        let runs = self.inner.branches.runs.now().ok_or(SubmitError::Stopped)?;
-        let place = runs.places.acquire().await.map_err(|_| SubmitError::Stopped)?;
-        let (actor, _) = Actor::spawn_linked(None, OrchestratorActor, args, runs.cell.clone())
-            .await
-            .map_err(|_| SubmitError::Stopped)?;
-        // The branch gives the place back when it has taken note of the run's end.
-        place.forget();
+        let actor = match place {
+            Place::Top => {
+                let runs = self.inner.branches.runs.now().ok_or(SubmitError::Stopped)?;
+                let place = runs.places.acquire().await.map_err(|_| SubmitError::Stopped)?;
+                let spawned = Actor::spawn_linked(None, OrchestratorActor, args, runs.cell.clone()).await;
+                let (actor, _) = spawned.map_err(|_| SubmitError::Stopped)?;
+                // The branch gives the place back when it has taken note of the run's end.
+                place.forget();
+                actor
+            }
+            Place::Under { parent, .. } => {
+                let spawned = Actor::spawn_linked(None, OrchestratorActor, args, parent).await;
+                spawned.map_err(|_| SubmitError::Stopped)?.0
+            }
+        };
         Ok(RunHandle { id: run, actor, parting: receiver, clock: Arc::clone(&settings.clock), submitted })
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakRuntime {
+        WeakRuntime(Arc::downgrade(&self.inner))
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -300,154 +303,39 @@ impl Runtime {
         self.inner.stopping.load(Ordering::Relaxed)
     }
 
-    /// The agent's actors; started when it is first seen.
-    pub(crate) async fn crew(&self, agent: &Agent) -> Result<Arc<Crew>, BuildError> {
-        let known = |inner: &Inner| {
-            let crews = inner.crews.read().unwrap_or_else(PoisonError::into_inner);
-            let current = crews.generation == inner.branches.generation();
-            crews.by_agent.get(&agent.identity()).filter(|_| current).map(|(_, crew)| Arc::clone(crew))
-        };
-        if let Some(crew) = known(&self.inner) {
-            return Ok(crew);
-        }
-        let mut dependencies = self.inner.dependencies.lock().await;
-        if let Some(crew) = known(&self.inner) {
-            return Ok(crew);
-        }
-        self.forget_lost(&mut dependencies);
-        let shown = agent.shown();
-        let (toolbox, problems) = agent.toolbox(&shown);
-        let (outside, problems): (Vec<_>, Vec<_>) = problems.into_iter().partition(|problem| {
-            shown.iter().any(|shown| shown.is_sourced && shown.spec.name == problem.name)
-        });
-        if !problems.is_empty() {
-            return Err(BuildError::Agent { agent: Arc::clone(agent.name()), problems });
-        }
-        for Quarantined { name, reason } in outside {
-            tracing::warn!(agent = &**agent.name(), tool = &*name, reason, "a tool is not offered");
-        }
-        let answer = agent
-            .answer_shape()
-            .map_err(|reason| BuildError::Answer { agent: Arc::clone(agent.name()), reason })?;
-        let settings = &self.inner.config;
-        let model = agent.own_model().or(settings.model.as_ref());
-        let model = model.ok_or_else(|| BuildError::NoModel { agent: Arc::clone(agent.name()) })?;
-        let mut tools = HashMap::new();
-        for Shown { spec, tool, .. } in shown {
-            // Of two with one name, the one that the toolbox kept; and of two equal ones, the first.
-            let is_kept = toolbox.get(&spec.name).is_some_and(|kept| *kept == spec);
-            if !is_kept || tools.contains_key(&spec.name) {
-                continue;
-            }
-            let handle = self.tool(tool, &mut dependencies).await?;
-            tools.insert(Arc::clone(&spec.name), handle);
-        }
-        let mut models = vec![self.model(model, &mut dependencies).await?];
-        let mut fallbacks = Vec::new();
-        for (model, on) in agent.fallbacks() {
-            models.push(self.model(model, &mut dependencies).await?);
-            fallbacks.push(ModelFallback { model: Arc::clone(model.spec()), on: on.clone() });
-        }
-        let crew = Arc::new(Crew {
-            spec: Arc::new(RunSpec {
-                agent: agent.spec().clone(),
-                toolbox,
-                answer,
-                model: Arc::clone(model.spec()),
-                fallbacks,
-                links: Links::default(),
-                redactor: settings.redactor.clone(),
-            }),
-            tools,
-            models,
-            nothing: Arc::new([]),
-        });
-        // The agent itself is kept, so that its identity is not given to another.
-        let entry = (agent.clone(), Arc::clone(&crew));
-        let mut crews = self.inner.crews.write().unwrap_or_else(PoisonError::into_inner);
-        crews.by_agent.insert(agent.identity(), entry);
-        Ok(crew)
-    }
-
     #[cfg(test)]
     pub(crate) fn branches(&self) -> &Branches {
         &self.inner.branches
     }
+}
 
-    /// Forgets the actors that went down with their branch, so that they are started anew.
-    fn forget_lost(&self, dependencies: &mut Dependencies) {
-        let generation = self.inner.branches.generation();
-        let mut crews = self.inner.crews.write().unwrap_or_else(PoisonError::into_inner);
-        if crews.generation != generation {
-            *crews = Crews { generation, by_agent: HashMap::new() };
-            *dependencies = Dependencies::default();
-        }
-    }
+/// Where a run stands in the tree of supervisors.
+pub(crate) enum Place {
+    /// Under the branch of runs.
+    Top,
+    /// Under the run that asked for it.
+    Under {
+        /// Its orchestrator.
+        parent: ActorCell,
+        /// The span that it is a part of.
+        span: Span,
+    },
+}
 
-    async fn tool(
-        &self,
-        tool: &Arc<dyn Tool>,
-        known: &mut Dependencies,
-    ) -> Result<GuardedHandle<ToolPort>, BuildError> {
-        if let Some((_, handle)) = known.tools.iter().find(|(other, _)| same_tool(other, tool)) {
-            return Ok(handle.clone());
-        }
-        let Settings { redactor, lease, .. } = &self.inner.config;
-        let port = ToolPort { tool: Arc::clone(tool), redactor: redactor.clone(), lease: lease.clone() };
-        let seed = self.inner.config.seed.wrapping_add(known.tools.len() as u64);
-        let handle = self.supervise(port, seed, &self.inner.branches.tools).await?;
-        known.tools.push((Arc::clone(tool), handle.clone()));
-        Ok(handle)
-    }
+/// A runtime that this does not keep alive.
+#[derive(Clone)]
+pub(crate) struct WeakRuntime(Weak<Inner>);
 
-    async fn model(
-        &self,
-        model: &Arc<dyn Model>,
-        known: &mut Dependencies,
-    ) -> Result<GuardedHandle<ModelPort>, BuildError> {
-        if let Some((_, handle)) = known.models.iter().find(|(other, _)| Arc::ptr_eq(other, model)) {
-            return Ok(handle.clone());
-        }
-        let port = ModelPort { model: Arc::clone(model), redactor: self.inner.config.redactor.clone() };
-        let seed = self.inner.config.seed.wrapping_add(1 << 32).wrapping_add(known.models.len() as u64);
-        let handle = self.supervise(port, seed, &self.inner.branches.models).await?;
-        known.models.push((Arc::clone(model), handle.clone()));
-        Ok(handle)
-    }
-
-    async fn supervise<P: Port>(
-        &self,
-        port: P,
-        seed: u64,
-        branch: &Branch,
-    ) -> Result<GuardedHandle<P>, BuildError> {
-        let branch = branch.cell().ok_or_else(|| BuildError::Start("its branch is gone".into()))?;
-        let settings = &self.inner.config;
-        let around = Surroundings {
-            clock: Arc::clone(&settings.clock),
-            budget: Arc::clone(&settings.budget),
-            news: settings.news.clone(),
-        };
-        let handle = GuardedHandle::new(Arc::new(port), around, seed);
-        let args = KeeperArgs {
-            handle: handle.clone(),
-            restarts: settings.restarts.clone(),
-            revival: settings.revival.clone(),
-            seed,
-        };
-        Actor::spawn_linked(None, Keeper::<P>::new(), args, branch)
-            .await
-            .map_err(|error| BuildError::Start(error.to_string()))?;
-        Ok(handle)
+impl WeakRuntime {
+    pub(crate) fn upgrade(&self) -> Option<Runtime> {
+        self.0.upgrade().map(|inner| Runtime { inner })
     }
 }
 
-/// Two values are one tool when they are the same object, or the same stateless type.
-fn same_tool(a: &Arc<dyn Tool>, b: &Arc<dyn Tool>) -> bool {
-    let stateless = size_of_val(&**a) == 0 && size_of_val(&**b) == 0;
-    let one_type = (**a).type_id() == (**b).type_id();
-    std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b)) && !stateless
-        || stateless && one_type && a.spec() == b.spec()
+/// The right to write to a run that does not exist yet.
+pub(crate) fn appender(ledger: Ledger, fence: Fence, agent: &Agent, kin: Option<Kin>) -> Appender {
+    let (agent, config) = (Arc::clone(agent.name()), agent.own_configuration().cloned());
+    Appender::of_new(ledger, fence, NewBorn { agent, kin, config })
 }
 
 struct CancelOnDrop(Option<Canceller>);

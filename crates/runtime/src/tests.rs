@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::{Agent, BuildError, Runtime};
 
 mod bench;
+mod children;
 mod context;
 mod driving;
 mod fallbacks;

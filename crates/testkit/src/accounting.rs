@@ -33,6 +33,8 @@ mod tests;
 #[derive(Clone, Debug, Default)]
 pub struct CallAccounting {
     accounts: BTreeMap<CallKey, Account>,
+    /// Calls that were asked for in runs below, and are counted in the totals as well.
+    calls_below: usize,
     observed: Option<Vec<Arc<str>>>,
     end: End,
     problems: Vec<String>,
@@ -123,6 +125,9 @@ impl CallAccounting {
             }
             Progress::RunEnded { outcome } => self.end = End::Ended(Box::new(outcome.clone())),
             Progress::CallUnparked { call, .. } => self.unparked(*call),
+            // A run below keeps books of its own.
+            Progress::InChild { .. } => {}
+            Progress::ChildEnded { outcome, .. } => self.calls_below += outcome.totals.tool_calls as usize,
             Progress::ChildStarted { call, agent, attempt, .. } => {
                 self.child_started(*call, agent, *attempt);
             }
@@ -134,7 +139,6 @@ impl CallAccounting {
             | Progress::InputRequested(_)
             | Progress::InputGiven { .. }
             | Progress::BreakerOpened { .. }
-            | Progress::ChildEnded { .. }
             | Progress::ToolRejected { .. }
             | Progress::HistoryRepaired { .. }
             | Progress::Nudged { .. }
@@ -189,7 +193,8 @@ impl CallAccounting {
             End::Untold => {}
             End::Awaited => problems.push("the run never ended".to_owned()),
             End::Ended(outcome) => {
-                let (counted, asked) = (outcome.totals.tool_calls as usize, self.accounts.len());
+                let (counted, asked) =
+                    (outcome.totals.tool_calls as usize, self.accounts.len() + self.calls_below);
                 if counted != asked {
                     problems.push(format!("the outcome counts {counted} calls, the model asked for {asked}"));
                 }

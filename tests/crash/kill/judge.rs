@@ -230,25 +230,42 @@ fn a_call_ends_once(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
 }
 
 /// Whoever asks for the next turn has recorded the one before: what arrives for that one then is a repetition.
+///
+/// But for a worker that was stopped: where that was between its last look at the lease and the
+/// sending, the request goes out when it wakes. No lease keeps it from that; what such a request may
+/// do is the matter of the rules about effects.
 fn what_was_recorded_is_not_done_again(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
+    let stopped = stopped(evidence);
+    let late = late_requests(evidence).filter(|(worker, _)| !stopped.contains(worker));
+    let told = |(worker, intent)| format!("worker {worker} sent {intent} after the turn was recorded");
+    late.map(|(worker, intent)| (Some(intent.run), told((worker, intent)))).collect()
+}
+
+fn stopped(evidence: &Evidence) -> BTreeSet<WorkerNo> {
+    let stops = evidence.strikes.iter().filter(|strike| strike.blow == Blow::Stop);
+    stops.map(|strike| strike.worker).collect()
+}
+
+/// The requests that workers sent when they woke, for turns that others had recorded meanwhile.
+pub(super) fn sent_by_the_woken(evidence: &Evidence) -> usize {
+    let stopped = stopped(evidence);
+    late_requests(evidence).filter(|(worker, _)| stopped.contains(worker)).count()
+}
+
+fn late_requests(evidence: &Evidence) -> impl Iterator<Item = (WorkerNo, Intent)> {
     let mut asked: BTreeMap<u64, u32> = BTreeMap::new();
-    let mut found = Vec::new();
-    for request in &evidence.requests {
-        match request {
-            Request::Model { run, turn } => {
-                let newest = asked.entry(*run).or_default();
-                *newest = (*newest).max(*turn);
-            }
-            Request::Question { .. } => {}
-            Request::Tool { intent, worker, .. } => {
-                if asked.get(&intent.run).is_some_and(|newest| *newest > intent.turn) {
-                    let text = format!("worker {worker} sent {intent} after the turn was recorded");
-                    found.push((Some(intent.run), text));
-                }
-            }
+    evidence.requests.iter().filter_map(move |request| match request {
+        Request::Model { run, turn } => {
+            let newest = asked.entry(*run).or_default();
+            *newest = (*newest).max(*turn);
+            None
         }
-    }
-    found
+        Request::Question { .. } => None,
+        Request::Tool { intent, worker, .. } => {
+            let is_late = asked.get(&intent.run).is_some_and(|newest| *newest > intent.turn);
+            is_late.then_some((*worker, *intent))
+        }
+    })
 }
 
 fn an_interrupted_once_call_is_unknown(evidence: &Evidence) -> Vec<(Option<u64>, String)> {

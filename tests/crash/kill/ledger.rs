@@ -1,7 +1,7 @@
 //! What reached the outside of the workers, in the order in which it arrived, and the moments in
 //! which one of them is to be struck. No worker can hide from it and none can change it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::mpsc::Sender;
@@ -148,6 +148,8 @@ pub enum Request {
     },
     /// Somebody asked whether a call had its effect.
     Question {
+        /// By which worker.
+        worker: WorkerNo,
         /// The call.
         intent: Intent,
     },
@@ -170,6 +172,33 @@ pub struct Book {
     aim: Option<Aim>,
     /// The first result under each key.
     results: BTreeMap<String, String>,
+    /// How often each request of the newest turn of each run was made: of the model, or of a call.
+    attempts: BTreeMap<(u64, u32, Option<u32>), u32>,
+}
+
+impl Book {
+    fn attempted(&mut self, run: u64, turn: u32, index: Option<u32>) {
+        self.attempts.retain(|(of, before, _), _| *of != run || *before >= turn);
+        *self.attempts.entry((run, turn, index)).or_default() += 1;
+    }
+
+    /// Runs of which one request was made that often, and that have got no further since.
+    pub fn at_a_standstill(&self, attempts: u32) -> BTreeSet<u64> {
+        let often = self.attempts.iter().filter(|(_, made)| **made >= attempts);
+        often.map(|((run, ..), _)| *run).collect()
+    }
+
+    /// Begins to count anew for these runs.
+    pub fn forget(&mut self, runs: &BTreeSet<u64>) {
+        self.attempts.retain(|(run, ..), _| !runs.contains(run));
+    }
+
+    /// A tool that said to one worker that a call did not happen lets no other do it any more.
+    fn asked_by_another(&self, worker: WorkerNo, intent: Intent) -> bool {
+        self.requests.iter().any(
+            |request| matches!(request, Request::Question { worker: by, intent: of } if *of == intent && *by > worker),
+        )
+    }
 }
 
 impl Ledger {
@@ -192,6 +221,7 @@ impl Ledger {
     /// reply has to wait.
     pub fn model(&self, worker: WorkerNo, run: u64, turn: u32, shown: &[&str]) -> Duration {
         let mut book = self.book();
+        book.attempted(run, turn, None);
         book.requests.push(Request::Model { run, turn });
         for (index, text) in (0..).zip(shown) {
             let texts = book.observed.entry(Intent { run, turn: turn - 1, index }).or_default();
@@ -213,35 +243,38 @@ impl Ledger {
         }
     }
 
-    /// Takes in a call. Answers what the tool says, and how long that has to wait.
+    /// Takes in a call. Answers what the tool says, where it does not refuse, and how long that has to
+    /// wait.
     pub fn tool(
         &self,
         worker: WorkerNo,
         class: Class,
         intent: Intent,
         key: Option<String>,
-    ) -> (String, Duration) {
+    ) -> (Option<String>, Duration) {
         let mut book = self.book();
         let aim = book.aim.take_if(|aim| {
             aim.class == class && matches!(aim.point, Point::BeforeEffect | Point::AfterEffect)
         });
         let known = key.as_ref().filter(|_| class == Class::Keyed).and_then(|key| book.results.get(key));
-        let executed = known.is_none() && aim.is_none_or(|aim| aim.point == Point::AfterEffect);
+        let refused = class == Class::Verifiable && book.asked_by_another(worker, intent);
+        let executed = known.is_none() && !refused && aim.is_none_or(|aim| aim.point == Point::AfterEffect);
         let said = known.cloned().unwrap_or_else(|| done(intent));
         if let Some(key) = key.clone().filter(|_| executed) {
             book.results.insert(key, said.clone());
         }
+        book.attempted(intent.run, intent.turn, Some(intent.index));
         book.requests.push(Request::Tool { worker, intent, class, key, executed });
         if aim.is_some() {
             self.hit(Hit { worker, intent: Some(intent) });
         }
-        (said, aim.map_or(Duration::ZERO, |aim| aim.hold))
+        ((!refused).then_some(said), aim.map_or(Duration::ZERO, |aim| aim.hold))
     }
 
     /// Takes in the question whether a call had its effect. Answers what the tool said then.
-    pub fn verify(&self, intent: Intent) -> Option<String> {
+    pub fn verify(&self, worker: WorkerNo, intent: Intent) -> Option<String> {
         let mut book = self.book();
-        book.requests.push(Request::Question { intent });
+        book.requests.push(Request::Question { worker, intent });
         let happened = book.requests.iter().any(
             |request| matches!(request, Request::Tool { intent: of, executed: true, .. } if *of == intent),
         );

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use dauntless_contract::{ClaimFilter, ListQuery, RunId, RunState, SharedJournal};
+use dauntless_contract::{ClaimFilter, ListQuery, RunId, RunMeta, RunState, SharedJournal};
 
 use crate::chance::Chance;
 use crate::postgres::{self, Server};
@@ -32,6 +32,12 @@ const AIMS: Duration = Duration::from_secs(2);
 const HOLDS: Duration = Duration::from_secs(20);
 /// Aims in a row that may find no moment; with more of them nothing goes on.
 const MISSES_MAX: u32 = 20;
+/// Requests of each run between two blows, about.
+const BREATH: u64 = 4;
+/// So often a request may have been made before its run is given time; a run gives up after six.
+const ATTEMPTS: u32 = 4;
+/// How much time.
+const RECOVERS: Duration = Duration::from_secs(8);
 /// How long all runs may take to end after the last blow.
 const ENDS: Duration = Duration::from_secs(180);
 
@@ -120,7 +126,7 @@ impl Plan {
                 return Ok(report);
             }
             let lines: Vec<String> = broken.iter().map(|broken| format!("  {broken}")).collect();
-            Err(format!("{report}{} rules are broken:\n{}", lines.len(), lines.join("\n")).into())
+            Err(format!("{report}{} times a rule is broken:\n{}", lines.len(), lines.join("\n")).into())
         });
         match result {
             Ok(report) => {
@@ -157,7 +163,7 @@ impl Round {
                     format!("no worker gets to where it is to be struck:\n{}", lines.join("\n")).into()
                 );
             }
-            std::thread::sleep(Duration::from_millis(20 + self.chance.below(80)));
+            self.breathe();
         }
         let struck = started.elapsed();
         self.wait_for_ends().await?;
@@ -170,6 +176,25 @@ impl Round {
         let evidence = self.evidence().await?;
         let report = Report::new(&self.plan, &evidence, struck, self.reopened);
         Ok((evidence, report))
+    }
+
+    /// Lets the runs get on between two blows: what is interrupted too often in a row is given up by
+    /// the run itself, because it could be what ends the workers.
+    fn breathe(&mut self) {
+        let ledger = Arc::clone(&self.site.ledger);
+        let book = || ledger.book();
+        let enough = book().requests.len() as u64 + BREATH * self.plan.runs;
+        let weary = book().at_a_standstill(ATTEMPTS);
+        let started = Instant::now();
+        while (book().requests.len() as u64) < enough && started.elapsed() < AIMS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        while !book().at_a_standstill(ATTEMPTS).is_disjoint(&weary) && started.elapsed() < RECOVERS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // They had their chance, or have ended.
+        book().forget(&weary);
+        std::thread::sleep(Duration::from_millis(self.chance.below(80)));
     }
 
     fn start_worker(&mut self) -> Result<(), Error> {
@@ -223,7 +248,8 @@ impl Round {
         let Some(hit) = self.aim(point, class, if blow == Blow::Stop { length } else { HOLDS }) else {
             return Ok(false);
         };
-        let Some(at) = self.workers.iter().position(|worker| worker.number == hit.worker) else {
+        let Some(at) = self.workers.iter().position(|worker| worker.number == hit.worker && worker.stands())
+        else {
             return Ok(false);
         };
         self.strikes.push(Strike { point, blow, worker: hit.worker, intent: hit.intent });
@@ -277,7 +303,7 @@ impl Round {
         Ok(())
     }
 
-    async fn list(&self, state: Option<RunState>) -> Result<Vec<dauntless_contract::RunMeta>, Error> {
+    async fn list(&self, state: Option<RunState>) -> Result<Vec<RunMeta>, Error> {
         Ok(self.store.list(ListQuery { state, after: None, limit: 100_000 }).await?)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dauntless_contract::RunEvent;
 
 use super::Plan;
-use super::judge::{Blow, Evidence};
+use super::judge::{Blow, Evidence, sent_by_the_woken};
 use super::ledger::{Class, Intent, Point, Request};
 
 /// The numbers of one round.
@@ -21,6 +21,7 @@ pub struct Report {
     interruptions: usize,
     takeovers: u64,
     late_results: u64,
+    woken: usize,
     reopened: u64,
     runs: usize,
 }
@@ -67,6 +68,7 @@ impl Report {
             interruptions: events.filter(|event| matches!(event, RunEvent::Interrupted {})).count(),
             takeovers: evidence.records.iter().map(|run| run.epoch.saturating_sub(1)).sum(),
             late_results: evidence.records.iter().map(|run| run.late_results).sum(),
+            woken: sent_by_the_woken(evidence),
             reopened,
             runs: evidence.records.len(),
         }
@@ -92,13 +94,14 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "  {} runs; {} changes of owner, {} interruptions, {} calls shown as unknown, {} asked about, \
-             {} late results, {} taken out of quarantine",
+             {} late results, {} requests sent on waking, {} taken out of quarantine",
             self.runs,
             self.takeovers,
             self.interruptions,
             self.unknown,
             self.questions,
             self.late_results,
+            self.woken,
             self.reopened
         )
     }

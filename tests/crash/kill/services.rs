@@ -79,24 +79,31 @@ pub(super) fn tools(ledger: &Arc<Ledger>) -> Result<RequestCounter, Error> {
         if let Some((worker, class, intent)) = called(request) {
             let key = request.header("idempotency-key").map(str::to_owned);
             let (said, hold) = ledger.tool(worker, class, intent, key);
-            return Answer::ok(said).after(WORKS.max(hold));
+            let answer = said.map_or_else(|| Answer::status(409), Answer::ok);
+            return answer.after(WORKS.max(hold));
         }
         match asked(request) {
-            Some(intent) => ledger.verify(intent).map_or_else(|| Answer::status(404), Answer::ok),
+            Some((worker, intent)) => {
+                ledger.verify(worker, intent).map_or_else(|| Answer::status(404), Answer::ok)
+            }
             None => Answer::status(400),
         }
     })?)
 }
 
 fn called(request: &SeenRequest) -> Option<(WorkerNo, Class, Intent)> {
-    let worker = request.header(WORKER_HEADER)?.strip_prefix(WORKER_PREFIX)?.parse().ok()?;
     let class =
         Class::ALL.into_iter().find(|class| request.path.strip_prefix('/') == Some(class.as_str()))?;
     let body: Value = serde_json::from_str(&request.body).ok()?;
-    Some((worker, class, body.get("intent")?.as_str()?.parse().ok()?))
+    Some((worker_of(request)?, class, body.get("intent")?.as_str()?.parse().ok()?))
 }
 
 /// The call that somebody asks about.
-fn asked(request: &SeenRequest) -> Option<Intent> {
-    request.path.strip_prefix(QUESTION)?.replace("%2F", "/").parse().ok()
+fn asked(request: &SeenRequest) -> Option<(WorkerNo, Intent)> {
+    let intent = request.path.strip_prefix(QUESTION)?.replace("%2F", "/").parse().ok()?;
+    Some((worker_of(request)?, intent))
+}
+
+fn worker_of(request: &SeenRequest) -> Option<WorkerNo> {
+    request.header(WORKER_HEADER)?.strip_prefix(WORKER_PREFIX)?.parse().ok()
 }

@@ -18,17 +18,18 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A mounted disk. It is unmounted and gone when the value is.
 pub(crate) struct Device {
     folder: PathBuf,
-    node: String,
+    /// The loop device, once there is one.
+    node: Option<String>,
 }
 
 impl Device {
     pub(crate) fn new(folder: &Path) -> Result<Self, Error> {
-        std::fs::create_dir_all(folder.join("disk"))?;
+        let mut device = Self { folder: folder.to_owned(), node: None };
+        std::fs::create_dir_all(device.place())?;
         let image = folder.join("image");
         std::fs::File::create(&image)?.set_len(2 << 30)?;
         call("mkfs.ext4", &["-q", "-F", &text(&image)])?;
-        let node = call("losetup", &["--find", "--show", &text(&image)])?.trim().to_owned();
-        let device = Self { folder: folder.to_owned(), node };
+        device.node = Some(call("losetup", &["--find", "--show", &text(&image)])?.trim().to_owned());
         device.mount()?;
         Ok(device)
     }
@@ -66,7 +67,8 @@ impl Device {
     }
 
     fn mount(&self) -> Result<(), Error> {
-        call("mount", &["-t", "ext4", &self.node, &text(&self.place())]).map(drop)
+        let node = self.node.as_deref().ok_or("there is no loop device")?;
+        call("mount", &["-t", "ext4", node, &text(&self.place())]).map(drop)
     }
 }
 
@@ -74,7 +76,9 @@ impl Drop for Device {
     fn drop(&mut self) {
         // Lazy, because a process that is about to end may still have files here. Not mounted is fine.
         let _ = call("umount", &["--lazy", &text(&self.place())]);
-        let _ = call("losetup", &["--detach", &self.node]);
+        if let Some(node) = &self.node {
+            let _ = call("losetup", &["--detach", node]);
+        }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -20,7 +20,7 @@ use dauntless_tests::store::{Error, Kind, open};
 
 pub(crate) use writer::write;
 
-use crate::Options;
+use crate::{Options, Writer};
 use device::Device;
 use writer::{Process, Said};
 
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// By place, the hashes of the events of each run that were acknowledged.
 type Acknowledged = BTreeMap<RunId, BTreeMap<Seq, u64>>;
 
-pub(crate) fn run(options: &Options) -> Result<(), Error> {
+pub(crate) fn run(options: &Options, writer: Writer) -> Result<(), Error> {
     if std::fs::metadata("/proc/self")?.uid() != 0 {
         return Err("a power cut needs root: it mounts a filesystem of its own and shuts it down".into());
     }
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let mut lost = 0;
     for kind in &options.stores {
         let folder = std::env::temp_dir().join(format!("dauntless-power-{}", std::process::id()));
-        let mut bench = Bench { device: Device::new(&folder)?, kind: *kind, server: None };
+        let mut bench = Bench { device: Device::new(&folder)?, kind: *kind, writer, server: None };
         lost += bench.cut_again_and_again(options, &runtime)?;
     }
     if lost > 0 { Err(format!("{lost} acknowledged events are gone").into()) } else { Ok(()) }
@@ -49,6 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
 /// A disk with a journal on it.
 struct Bench {
     kind: Kind,
+    writer: Writer,
     /// Ends before its disk does.
     server: Option<Server>,
     device: Device,
@@ -80,7 +81,7 @@ impl Bench {
         self.start_server();
         // A server that was set up before the power failed.
         self.device.sync()?;
-        for round in 0..options.cuts {
+        for round in 0..options.count {
             let unsynced = self.device.place().join(format!("unsynced-{round}"));
             let mut process = Process::start(
                 &self.address(),
@@ -88,7 +89,7 @@ impl Bench {
                 &unsynced,
                 round,
                 options.seed,
-                options.writer,
+                self.writer,
             )?;
             let after = Duration::from_millis(50 + chance.below(1200));
             let bytes = self.write_until_cut(&mut process, after, &mut known)?;
@@ -115,7 +116,7 @@ impl Bench {
         }
         println!(
             "{proven} of {} cuts lost what was not synced; {lost} acknowledged events are gone\n",
-            options.cuts
+            options.count
         );
         Ok(lost)
     }

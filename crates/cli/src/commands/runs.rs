@@ -118,7 +118,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit, Stop> {
 fn told(replayed: &Replayed) -> Result<Exit, Stop> {
     match replayed {
         Replayed::Same { events } => {
-            output::print(&format!("{events} events, no difference\n"))?;
+            let what = if *events == 1 { "event" } else { "events" };
+            output::print(&format!("{events} {what}, no difference\n"))?;
             Ok(Exit::COMPLETED)
         }
         Replayed::Differs(Difference { seq, recorded, today }) => {
@@ -171,10 +172,9 @@ impl From<RunsError> for Stop {
         let exit = match error {
             RunsError::Agent(error) => return error.into(),
             RunsError::NoRun(_) | RunsError::Ambiguous { .. } => Exit::NO_RUN,
-            RunsError::Over { .. }
-            | RunsError::NotStopped { .. }
-            | RunsError::NoQuestion { .. }
-            | RunsError::AnsweredBefore { .. } => Exit::NOT_NOW,
+            RunsError::Over { .. } | RunsError::NoQuestion { .. } | RunsError::AnsweredBefore { .. } => {
+                Exit::NOT_NOW
+            }
             RunsError::OutOfRange { .. } => Exit::USAGE,
             RunsError::Redact(_) => Exit::CONFIGURATION,
             RunsError::Store(_)

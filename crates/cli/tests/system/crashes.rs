@@ -14,9 +14,9 @@ fn dur_08(store: Kind) {
         program: PathBuf::from(env!("CARGO_BIN_EXE_dauntless")),
         folder: std::env::temp_dir().join(name),
         store,
-        strikes: 12,
+        strikes: 10,
         seed: u64::from(std::process::id()),
-        workers: 2,
+        workers: 3,
         runs: 4,
         turns: 12,
     };

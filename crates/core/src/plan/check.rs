@@ -33,6 +33,15 @@ pub struct Problem {
 /// Plans are walked by recursion; no plan of a person comes near.
 const DEPTH_MAX: usize = 32;
 
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.at.is_empty() {
+            true => f.write_str(&self.problem),
+            false => write!(f, "{}: {}", self.at, self.problem),
+        }
+    }
+}
+
 impl Plan {
     /// Everything that is wrong with it, given the agents that there are.
     pub fn check(&self, agents: &BTreeMap<Arc<str>, Face>) -> Vec<Problem> {

@@ -61,6 +61,8 @@ pub struct PlanMachine {
     pub(super) spec: Arc<PlanSpec>,
     pub(super) limits: RunLimits,
     started: Timestamp,
+    /// The time of the last event.
+    at: Timestamp,
     goal: Arc<str>,
     pub(super) kin: Kin,
     pub(super) totals: RunTotals,
@@ -99,6 +101,7 @@ impl PlanMachine {
             spec,
             limits: RunLimits::default(),
             started: Timestamp::ZERO,
+            at: Timestamp::ZERO,
             goal: "".into(),
             kin,
             totals: RunTotals::default(),
@@ -141,7 +144,12 @@ impl PlanMachine {
         match event {
             RunEvent::RunStarted { .. } => self.phase == Phase::Created,
             RunEvent::ChildEnded { call, .. } => call.turn <= self.last && call.index == 0,
-            RunEvent::TimerFired { .. } | RunEvent::CancelRequested { .. } | RunEvent::Interrupted {} => true,
+            RunEvent::TimerFired { .. }
+            | RunEvent::CancelRequested { .. }
+            | RunEvent::ConfigChosen { .. }
+            | RunEvent::LetterSetAside { .. }
+            | RunEvent::Suspended { .. }
+            | RunEvent::Interrupted {} => true,
             _ => false,
         }
     }
@@ -150,6 +158,7 @@ impl PlanMachine {
     #[must_use = "effects that are not carried out stall the run"]
     pub fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
         let mut effects = Vec::new();
+        self.at = now;
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match (phase, event) {
             (Phase::Created, RunEvent::RunStarted { goal, limits, lineage, .. }) => {
@@ -170,6 +179,7 @@ impl PlanMachine {
                 self.child_overdue(now, node, call.turn, &mut effects)
             }
             (Phase::Settling(ending), RunEvent::TimerFired { timer: RunTimer::Settle }) => {
+                self.forfeit_members();
                 self.end(now, ending, &mut effects)
             }
             (phase, RunEvent::CancelRequested { by }) => {
@@ -183,6 +193,22 @@ impl PlanMachine {
             (phase @ (Phase::Created | Phase::Working(_) | Phase::Settling(_) | Phase::Ended(_)), _) => phase,
         };
         effects
+    }
+
+    /// Ends the run because Dauntless itself cannot go on; `code` names where.
+    pub fn fail(&mut self, now: Timestamp, code: &str, explanation: &str) -> Vec<RunEffect> {
+        let mut effects = Vec::new();
+        if self.outcome().is_none() {
+            let reason = StopReason::Internal { code: code.into() };
+            let ending = Ending { reason, explanation: Some(explanation.into()), text: self.so_far.clone() };
+            self.phase = self.end(now, ending, &mut effects);
+        }
+        effects
+    }
+
+    /// The time of the last event.
+    pub const fn at(&self) -> Timestamp {
+        self.at
     }
 
     /// How it ended, once it has.

@@ -132,6 +132,14 @@ impl PlanMachine {
         effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
     }
 
+    /// Charges the steps that a plan that ends waits for no longer: what they use until they hear of it is
+    /// a part of what they hold.
+    pub(super) fn forfeit_members(&mut self) {
+        for child in self.members.values().filter_map(|member| member.stage.child()) {
+            self.totals += child.forfeit();
+        }
+    }
+
     /// Takes over what a step used. None for one that is not under way: it is late or double.
     pub(super) fn charge(
         &mut self,

@@ -293,6 +293,7 @@ impl RunMachine {
         let unsure = |spec: &ToolSpec| !matches!(spec.effect, Effect::ReadOnly | Effect::Idempotent);
         let lost = slots.running_with_spec().filter(|(_, spec)| unsure(spec)).count();
         self.totals.effects += u32::try_from(lost).unwrap_or(u32::MAX);
+        self.forfeit_children(&slots);
         let history = Arc::make_mut(&mut self.history);
         history.round(slots.into_round());
         let text = history.last_assistant_text().cloned();

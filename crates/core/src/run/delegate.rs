@@ -394,6 +394,14 @@ impl RunMachine {
         self.go_on(now, slots, effects)
     }
 
+    /// Charges the children that a run that ends waits for no longer: what they use until they hear of it
+    /// is a part of what they hold.
+    pub(super) fn forfeit_children(&mut self, slots: &Slots) {
+        for (.., child) in slots.children() {
+            self.totals += child.forfeit();
+        }
+    }
+
     /// After this run's process has ended, children that had been told to stop are told again.
     pub(super) fn cancel_again(&self, now: Timestamp, slots: &Slots, effects: &mut Vec<RunEffect>) {
         for (call, delegated, _) in slots.children() {

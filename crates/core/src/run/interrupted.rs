@@ -61,7 +61,8 @@ impl RunMachine {
             Phase::Summarising(waiting) => self.summarise(waiting, effects),
             Phase::Calling(mut slots) => {
                 for call in slots.open_keys() {
-                    match under_way.has(call) {
+                    // A child is found again, whatever became of the process.
+                    match under_way.has(call) || slots.delegation(call).is_some() {
                         true => self.begin_again(now, &mut slots, call, effects),
                         false => {
                             self.totals.tool_attempts += slots.put_down(call);
@@ -119,7 +120,6 @@ impl RunMachine {
     fn owed(&self, slots: &Slots, call: CallKey) -> Option<RunEffect> {
         let slot = slots.slot(call)?;
         match &slot.state {
-            // A child is found again, whatever became of the process.
             SlotState::Answered { .. } | SlotState::Delegated(_) => None,
             SlotState::Parked(_, wait) => {
                 let (tool, at, spread) = (Arc::clone(&slot.call.name), wait.at, wait.spread);

@@ -18,7 +18,6 @@ const LISTED_MAX: usize = 12;
 
 impl Story {
     /// What happened, and what belongs to it.
-    #[expect(clippy::too_many_lines, reason = "a table: one row for each event")]
     pub(super) fn told(&self, event: &RunEvent) -> (String, Vec<String>) {
         let text = match event {
             RunEvent::RunStarted { .. } => started(event),
@@ -44,25 +43,9 @@ impl Story {
                 let (failed, wait) = (self.failed(failure, 1), length(*wait));
                 format!("{call} {tool}: attempt {attempt} failed with {failed}; the next after {wait}")
             }
-            RunEvent::ChildEnded { call, attempt, outcome } => {
-                let Outcome { run, reason, text, .. } = &**outcome;
-                let again = if *attempt > 1 { format!(" (try {attempt})") } else { String::new() };
-                let words =
-                    text.as_deref().map_or_else(String::new, |text| format!(": {}", self.quoted(text)));
-                format!(
-                    "{call} {}: run {run}{again} ended: {}{words}",
-                    self.tool(*call),
-                    self.quoted(&reason.to_string())
-                )
-            }
+            RunEvent::ChildEnded { call, attempt, outcome } => self.child_text(*call, *attempt, outcome),
             RunEvent::CallVerified { call, verdict } => self.verified_text(*call, verdict),
-            RunEvent::OutcomeResolved { call, record, by } => {
-                let by = match by {
-                    ResolvedBy::Late { epoch: _ } => "by the worker that had begun it".to_owned(),
-                    ResolvedBy::Person { name } => format!("by {}", self.quoted(name)),
-                };
-                format!("told {by}, what was unknown: {}", self.ended_text(*call, record))
-            }
+            RunEvent::OutcomeResolved { call, record, by } => self.resolved_text(*call, record, by),
             RunEvent::InputGiven { call, text } if text.trim().is_empty() => {
                 format!("{call}: the user had no answer")
             }
@@ -102,6 +85,22 @@ impl Story {
             RunEvent::Suspended { calls, model } => suspended(calls, *model),
         };
         (text, Vec::new())
+    }
+
+    fn child_text(&self, call: CallKey, attempt: u32, outcome: &Outcome) -> String {
+        let Outcome { run, reason, text, .. } = outcome;
+        let again = if attempt > 1 { format!(" (try {attempt})") } else { String::new() };
+        let words = text.as_deref().map_or_else(String::new, |text| format!(": {}", self.quoted(text)));
+        let reason = self.quoted(&reason.to_string());
+        format!("{call} {}: run {run}{again} ended: {reason}{words}", self.tool(call))
+    }
+
+    fn resolved_text(&self, call: CallKey, record: &CallRecord, by: &ResolvedBy) -> String {
+        let by = match by {
+            ResolvedBy::Late { epoch: _ } => "by the worker that had begun it".to_owned(),
+            ResolvedBy::Person { name } => format!("by {}", self.quoted(name)),
+        };
+        format!("told {by}, what was unknown: {}", self.ended_text(call, record))
     }
 
     fn verified_text(&self, call: CallKey, verdict: &VerifyVerdict) -> String {

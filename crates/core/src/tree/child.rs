@@ -42,6 +42,7 @@ impl Child {
         RunTotals {
             usage: Usage::new(self.limits.tokens, Tokens::ZERO),
             cost: self.limits.cost,
+            tool_calls: self.limits.tool_calls,
             effects: 1,
             children: self.limits.children.saturating_add(1),
             ..RunTotals::default()

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dauntless_contract::{Bucket, Effect, OnExhausted, PanicPolicy, ResiliencePolicy, ToolSpec};
+use dauntless_core::plan::Join;
 use dauntless_tools::{CommandConfig, HttpConfig};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use super::chaos::ChaosFile;
 use super::dialect::{ApiFile, ProfileFile};
 use super::journal::{JournalFile, WorkerFile};
 use super::policy::{BreakerFile, BudgetFile, ResilienceFile, RetryFile};
+use super::team::{LinkFile, PlanFile, joins};
 use super::unit::{HttpUrl, Length, Size, VariableName};
 
 /// What a Dauntless daemon runs: models, agents and tools.
@@ -32,6 +34,9 @@ pub(super) struct ConfigFile {
     /// The agents, by name. At least one.
     #[serde(default)]
     pub(super) agents: BTreeMap<String, AgentFile>,
+    /// What agents do together, decided without a model, by name. A plan is run like an agent.
+    #[serde(default)]
+    pub(super) plans: BTreeMap<String, PlanFile>,
     /// What a run may use up, where its agent says nothing else.
     #[serde(default)]
     pub(super) limits: LimitsFile,
@@ -214,6 +219,24 @@ pub(super) struct AgentFile {
     /// Names from [tools].
     #[serde(default)]
     pub(super) tools: Vec<String>,
+    /// Names from [agents]: those that it may ask. Each is a tool of that name to its model.
+    #[serde(default)]
+    pub(super) agents: Vec<String>,
+    /// What is special about asking one of them; each table links its agent as well.
+    #[serde(default)]
+    pub(super) links: BTreeMap<String, LinkFile>,
+    /// How many of those that it asks in one turn must succeed; the others are cancelled then.
+    /// Default "best_effort": all are waited for.
+    #[serde(default)]
+    #[schemars(schema_with = "joins")]
+    pub(super) join: Option<Join>,
+    /// What other agents read of it, to decide whether to ask it.
+    pub(super) description: Option<String>,
+    /// JSON Schema of what it takes from other agents and plans, as a table; its root is an object.
+    /// Without it and input_file: a goal in words.
+    pub(super) input: Option<Map<String, Value>>,
+    /// A JSON file with that schema, relative to this file.
+    pub(super) input_file: Option<PathBuf>,
     /// JSON Schema that its answers must fit, as a table. Without it and answer_file: any words will do.
     pub(super) answer: Option<Map<String, Value>>,
     /// A JSON file with that schema, relative to this file.
@@ -257,6 +280,14 @@ pub(super) struct LimitsFile {
     pub(super) wall_clock: Option<Length>,
     /// Tool calls the model asks for. Default 1000.
     pub(super) tool_calls: Option<u32>,
+    /// Runs that it may start, at all levels below it together. Default 100.
+    pub(super) children: Option<u32>,
+    /// Runs that it may have under way at once; more wait for their turn. Default 16.
+    #[schemars(range(min = 1))]
+    pub(super) children_at_once: Option<u32>,
+    /// Levels of runs from it down: with 1 it can start no other. Default 4.
+    #[schemars(range(min = 1))]
+    pub(super) depth: Option<u32>,
 }
 
 /// A tool without code. Exactly one of http and command says what it does.

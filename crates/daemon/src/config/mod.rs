@@ -14,6 +14,8 @@ use std::time::Duration;
 use dauntless_contract::{
     AgentSpec, Attendance, Bucket, BudgetPolicy, ModelSpec, RunLimits, Tokens, ToolSpec,
 };
+use dauntless_core::plan::{Face, Plan};
+use dauntless_core::tree::Links;
 use dauntless_models::{Api, Profile, known_window};
 use dauntless_runtime::RevivalPolicy;
 use dauntless_tools::{CommandConfig, HttpConfig, ToolConfigError};
@@ -26,12 +28,14 @@ mod dialect;
 mod document;
 mod file;
 mod journal;
+mod outline;
 mod parameters;
 mod policy;
 mod report;
 mod resolve;
 mod secret;
 mod shape;
+mod team;
 mod unit;
 
 pub use chaos::{ChaosConfig, ChaosSwitch, ToolChaos};
@@ -52,6 +56,8 @@ pub struct Config {
     pub models: BTreeMap<Arc<str>, ModelConfig>,
     /// The agents; at least one.
     pub agents: BTreeMap<Arc<str>, AgentConfig>,
+    /// The plans; none has the name of an agent.
+    pub plans: BTreeMap<Arc<str>, PlanConfig>,
     /// The tools.
     pub tools: BTreeMap<Arc<str>, ToolConfig>,
     /// What all models and tools have in common.
@@ -88,10 +94,10 @@ impl Config {
         &self.written.0
     }
 
-    /// The models, agents and tools of another configuration, and all else as it is here.
+    /// The models, agents, plans and tools of another configuration, and all else as it is here.
     pub(crate) fn with_parts_of(self, other: Self) -> Self {
-        let Self { models, agents, tools, written, .. } = other;
-        Self { models, agents, tools, written, ..self }
+        let Self { models, agents, plans, tools, written, .. } = other;
+        Self { models, agents, plans, tools, written, ..self }
     }
 }
 
@@ -176,6 +182,29 @@ pub struct AgentConfig {
     pub model: Arc<str>,
     /// Keys of [`Config::tools`], in the order of the file, each once.
     pub tools: Vec<Arc<str>>,
+    /// What a run may use up: its own limits over `[limits]` over the defaults.
+    pub limits: RunLimits,
+    /// The agents that it may ask: keys of [`Config::agents`], without a circle.
+    pub links: Links,
+    /// What other agents read of it, if anything is written.
+    pub description: Option<Arc<str>>,
+    /// The schema of what it takes from other agents and plans; none for a goal in words.
+    pub input: Option<Arc<Value>>,
+}
+
+impl AgentConfig {
+    /// What a plan must know of it.
+    pub fn face(&self) -> Face {
+        let output = self.spec.answer.as_ref().map(|answer| Arc::clone(&answer.schema.schema));
+        Face { limits: self.limits.clone(), input: self.input.clone(), output }
+    }
+}
+
+/// A plan, and what a run of it may use up.
+#[derive(Clone, Debug)]
+pub struct PlanConfig {
+    /// What is to be done; every agent in it is a key of [`Config::agents`].
+    pub plan: Plan,
     /// What a run may use up: its own limits over `[limits]` over the defaults.
     pub limits: RunLimits,
 }

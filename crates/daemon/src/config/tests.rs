@@ -6,6 +6,8 @@ use serde_json::json;
 
 use super::*;
 
+mod team;
+
 /// The smallest file that is right.
 const SMALLEST: &str = r#"
 [model]
@@ -1022,6 +1024,7 @@ fn every_key_of_the_schema_is_in_the_example() {
     let dir = Scratch::new("example");
     dir.write("translator.md", "Keep the tone.");
     dir.write("translation.schema.json", r#"{ "type": "object" }"#);
+    dir.write("text.schema.json", r#"{ "type": "object" }"#);
     dir.write("disk.schema.json", r#"{ "type": "object" }"#);
     dir.write("ca.pem", "");
     parse(&all, "dauntless.example.toml", &dir.0).unwrap_or_else(|report| panic!("{report}"));
@@ -1030,9 +1033,8 @@ fn every_key_of_the_schema_is_in_the_example() {
     let (mut known, mut used) = (BTreeSet::new(), BTreeSet::new());
     let tables = schema["$defs"].as_object().expect("it has definitions");
     for (table, node) in tables.iter().map(|(name, node)| (name.as_str(), node)).chain([("", &schema)]) {
-        known.extend(
-            node["properties"].as_object().into_iter().flatten().map(|(key, _)| format!("{table}.{key}")),
-        );
+        known
+            .extend(node["properties"].as_object().into_iter().flatten().map(|(key, _)| name_of(table, key)));
     }
     keys_of(&schema, "", &schema, &written, &mut used);
     let missing: Vec<_> = known.difference(&used).collect();
@@ -1048,15 +1050,26 @@ fn uncommented<'l>(line: &'l str, mark: &str) -> &'l str {
     line.strip_prefix(mark).filter(is_toml).unwrap_or(line)
 }
 
+/// A key under the name of its table's type. A plan has the keys of its outermost part.
+fn name_of(table: &str, key: &str) -> String {
+    match (table, key) {
+        ("PlanFile", key) if key != "limits" => format!("PartFile.{key}"),
+        (table, key) => format!("{table}.{key}"),
+    }
+}
+
 /// The keys of a document, each under the name of its table's type.
 fn keys_of(schema: &Value, table: &str, node: &Value, value: &Value, keys: &mut BTreeSet<String>) {
     if let Some(table) = node["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         return keys_of(schema, table, &schema["$defs"][table], value, keys);
     }
+    for value in value.as_array().into_iter().flatten() {
+        keys_of(schema, "", &node["items"], value, keys);
+    }
     for (key, value) in value.as_object().into_iter().flatten() {
         let named = &node["properties"][key];
         if !named.is_null() {
-            keys.insert(format!("{table}.{key}"));
+            keys.insert(name_of(table, key));
         }
         keys_of(schema, "", if named.is_null() { &node["additionalProperties"] } else { named }, value, keys);
     }

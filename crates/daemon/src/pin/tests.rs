@@ -243,3 +243,72 @@ fn what_cannot_be_taken_is_said_without_a_place_that_nobody_can_see() {
         the configuration that the run is pinned to is not readable: expected value at line 1 column 2
         the configuration that the run is pinned to: models.quick.fall_back: unknown key; did you mean `fallback`?"#]].assert_eq(&refused.join("\n"));
 }
+
+/// A desk that asks the clerk, who asks another; and a plan in which the desk works.
+const TEAM: &str = r#"
+[agents.desk]
+instructions = "Answer."
+model = "careful"
+agents = ["clerk"]
+links.clerk.allowance = { tokens = 100 }
+input_file = "order.json"
+
+[plans.reply]
+sequence = [{ agent = { name = "desk" } }, { agent = { name = "other", input = "{goal}" } }]
+
+[plans.alone]
+agent = { name = "other" }
+limits = { children = 1 }
+"#;
+
+fn names(pinned: &[u8], section: &str) -> String {
+    let pinned: Value = serde_json::from_slice(pinned).unwrap();
+    let table = pinned[section].as_object().into_iter().flatten();
+    table.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_pin_holds_whatever_the_agents_below_need() {
+    let folder = Folder::new("below");
+    let config = folder.read(&format!("{FILE}{TEAM}"));
+    let desk = pin(&config, "desk").unwrap();
+    let holds = |pinned: &[u8]| ["plans", "agents", "models", "tools"].map(|section| names(pinned, section));
+    assert_eq!(holds(&desk), ["", "clerk desk", "careful quick", "order stock"]);
+    let reply = pin(&config, "reply").unwrap();
+    assert_eq!(holds(&reply), ["reply", "clerk desk other", "careful quick unused", "letter order stock"]);
+    assert_eq!(holds(&pin(&config, "alone").unwrap()), ["alone", "other", "unused", "letter"]);
+    // The clerk is the same whoever asks it, and asks nobody.
+    assert_eq!(String::from_utf8(pin(&config, "clerk").unwrap().to_vec()).unwrap(), folder.pin(FILE));
+
+    for name in ["clerk.md", "answer.json", "order.json"] {
+        std::fs::remove_file(folder.0.join(name)).unwrap();
+    }
+    let process =
+        folder.read("[model]\nprovider = \"openai\"\nname = \"m\"\n[agents.a]\ninstructions = \"A.\"\n");
+    for (name, pinned) in [("desk", desk), ("reply", reply), ("alone", pin(&config, "alone").unwrap())] {
+        let after = restore(&pinned, &process).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(pin(&after, name).unwrap(), pinned);
+        let shown = |config: &Config| {
+            let known = after.agents.keys().map(|name| &config.agents[name]).collect::<Vec<_>>();
+            format!("{known:#?}{:#?}", config.plans.get(name))
+        };
+        assert_eq!(shown(&after), shown(&config));
+    }
+}
+
+#[test]
+fn a_change_of_an_agent_below_is_a_change() {
+    let folder = Folder::new("deep");
+    let text = format!("{FILE}{TEAM}");
+    let pinned = |text: &str, name| pin(&folder.read(text), name).unwrap();
+    let changed = [
+        text.replace("tokens = 100", "tokens = 101"),
+        text.replace("Counts what", "Tells what"),
+        text.replace("limits = { turns = 5 }", "limits = { turns = 6 }"),
+    ];
+    for changed in changed {
+        assert_ne!(pinned(&changed, "desk"), pinned(&text, "desk"), "{changed}");
+        assert_ne!(pinned(&changed, "reply"), pinned(&text, "reply"), "{changed}");
+        assert_eq!(pinned(&changed, "alone"), pinned(&text, "alone"), "{changed}");
+    }
+}

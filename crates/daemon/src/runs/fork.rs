@@ -33,7 +33,7 @@ impl Runs<'_> {
         };
         let fence = new_fence();
         // As its owner, so that no worker drives it before it is whole.
-        let name: Arc<str> = format!("fork of {} to {}", meta.run, fence.run).into();
+        let name: Arc<str> = format!("fork {}", fence.run).into();
         let worker = WorkerInfo { host: Arc::clone(&name), name, ttl: TTL };
         self.journal.register(worker).await?;
         self.journal

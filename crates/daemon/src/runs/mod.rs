@@ -92,14 +92,6 @@ pub enum RunsError {
         /// How it ended.
         reason: Arc<str>,
     },
-    /// The run is neither paused nor in quarantine.
-    #[error("run {run} is {}: only a run that is paused or in quarantine can be reopened", .state.as_str())]
-    NotStopped {
-        /// The run.
-        run: RunId,
-        /// Where it stands.
-        state: RunState,
-    },
     /// The call does not wait for words of the user.
     #[error("call {call} of run {run} is no open question; {open}")]
     NoQuestion {
@@ -184,20 +176,8 @@ impl<'c> Runs<'c> {
 
     async fn meta(&self, run: RunId) -> Result<RunMeta, RunsError> {
         let after = run.as_u128().checked_sub(1).map(RunId::from_u128);
-        let listed = self.journal.list(ListQuery { state: None, after, limit: 1 }).await?;
+        let listed = self.journal.list(ListQuery { state: None, root: None, after, limit: 1 }).await?;
         listed.into_iter().find(|meta| meta.run == run).ok_or_else(|| RunsError::NoRun(run.to_string()))
-    }
-
-    /// Makes a run that is paused or in quarantine claimable again.
-    ///
-    /// # Errors
-    /// [`RunsError::NotStopped`] and [`RunsError::Over`].
-    pub async fn reopen(&self, meta: &RunMeta) -> Result<(), RunsError> {
-        not_over(meta)?;
-        match self.journal.reopen(meta.run).await? {
-            true => Ok(()),
-            false => Err(RunsError::NotStopped { run: meta.run, state: self.meta(meta.run).await?.state }),
-        }
     }
 
     /// Sees to it that a worker can claim a run, and says which configuration it goes on with, where its
@@ -220,7 +200,7 @@ impl<'c> Runs<'c> {
     async fn each(&self, mut see: impl FnMut(RunMeta)) -> Result<(), JournalError> {
         let mut after = None;
         loop {
-            let page = self.journal.list(ListQuery { state: None, after, limit: PAGE }).await?;
+            let page = self.journal.list(ListQuery { state: None, root: None, after, limit: PAGE }).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.run);
             page.into_iter().for_each(&mut see);

@@ -57,7 +57,7 @@ async fn the_users_own_journal_is_made_where_only_the_user_looks() {
     let _ = std::fs::remove_dir_all(&home);
     let variable = |name: &str| (name == "XDG_STATE_HOME").then(|| home.display().to_string());
     let journal = open(&configured(""), &variable).await.unwrap();
-    let query = ListQuery { state: None, after: None, limit: 1 };
+    let query = ListQuery { state: None, root: None, after: None, limit: 1 };
     assert_eq!(journal.list(query).await.unwrap(), []);
     let mode = std::fs::metadata(home.join("dauntless")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);

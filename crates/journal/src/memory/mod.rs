@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
-    LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release, RunCounts, RunId,
-    RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
+    Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 
 use runs::{Inner, Shared};
@@ -208,7 +208,7 @@ impl SharedJournal for Memory {
         now(Ok(self.inner().list(query)))
     }
 
-    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>> {
+    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>> {
         now(Ok(self.inner().children(parent)))
     }
 

@@ -366,6 +366,7 @@ impl Inner {
         self.runs
             .range((from, std::ops::Bound::Unbounded))
             .filter(|(_, run)| query.state.is_none_or(|state| state == run.state))
+            .filter(|(_, run)| query.root.is_none() || query.root == run.root)
             .take(query.limit)
             .map(|(id, run)| run.meta(*id))
             .collect()

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::{JournalError, Letter, Pad, Posted, RunId, RunMeta, RunState};
+use dauntless_contract::{ChildRun, JournalError, Letter, Pad, Posted, RunId, RunState};
 
 use super::runs::Inner;
+use super::state::Run;
 use crate::stored::{NOTE_BYTES_MAX, bounded};
 
 impl Inner {
@@ -27,10 +28,15 @@ impl Inner {
         self.send(run, letter).map(|_| Posted::New)
     }
 
-    pub(super) fn children(&self, parent: RunId) -> Vec<RunMeta> {
+    pub(super) fn children(&self, parent: RunId) -> Vec<ChildRun> {
         let mut children: Vec<_> = self.runs.iter().filter(|(_, run)| run.parent == Some(parent)).collect();
         children.sort_by_key(|(id, run)| (run.created, **id));
-        children.into_iter().map(|(id, run)| run.meta(*id)).collect()
+        let child = |(id, run): (&RunId, &Run)| ChildRun {
+            run: *id,
+            agent: Arc::clone(&run.agent),
+            state: run.state,
+        };
+        children.into_iter().map(child).collect()
     }
 
     pub(super) fn pad(&self, root: RunId) -> Result<Option<Pad>, JournalError> {

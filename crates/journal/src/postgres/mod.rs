@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
-    LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release, RunCounts, RunId,
-    RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
+    Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -311,8 +311,8 @@ impl SharedJournal for Postgres {
         Box::pin(workers::list(&self.work, query))
     }
 
-    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>> {
-        Box::pin(workers::children(&self.work, parent))
+    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>> {
+        Box::pin(tree::children(&self.work, parent))
     }
 
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {

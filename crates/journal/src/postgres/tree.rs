@@ -1,10 +1,13 @@
 //! What the runs of one tree share: one statement each.
 
-use dauntless_contract::{JournalError, Letter, Pad, Posted, RunId};
+use dauntless_contract::{ChildRun, JournalError, Letter, Pad, Posted, RunId};
+
+use tokio_postgres::Row;
 
 use super::link::Link;
 use super::notes::{bad, rows_of};
-use super::value::{int, uint, uuid};
+use super::value::{int, run_of, state_of, uint, uuid};
+use crate::Trouble;
 
 const POST: &str = "
     WITH r AS (
@@ -37,6 +40,20 @@ pub(super) async fn post(
         // Another one of that id came at the same moment.
         (false, false, false, false) => Posted::Again,
     })
+}
+
+/// The time of a run's first event is that of its creation.
+const CHILDREN: &str = "
+    SELECT id, agent, state FROM run WHERE parent = $1
+    ORDER BY (SELECT written_at FROM event WHERE event.run = run.id AND seq = 1), id";
+
+pub(super) async fn children(link: &Link, parent: RunId) -> Result<Vec<ChildRun>, JournalError> {
+    let rows = link.query(CHILDREN, &[&uuid(parent)]).await.map_err(Trouble::from)?;
+    let child = |row: &Row| {
+        let (run, state) = (run_of(row.try_get(0)?), state_of(row.try_get(2)?));
+        Ok(ChildRun { run, agent: row.try_get::<_, &str>(1)?.into(), state })
+    };
+    rows.iter().map(child).collect::<Result<_, _>>().map_err(bad)
 }
 
 const PAD: &str = "SELECT version, body FROM run LEFT JOIN pad ON pad.run = run.id WHERE run.id = $1";

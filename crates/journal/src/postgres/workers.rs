@@ -175,43 +175,37 @@ pub(super) async fn reopen(link: &Link, run: RunId) -> Result<bool, JournalError
     Ok(reopened)
 }
 
-/// The columns that [`meta`] reads.
-macro_rules! metas {
-    ($place:literal) => {
+/// The list, of all runs or of those below a root. The index of roots serves only where the text says so.
+macro_rules! list {
+    ($of_root:literal) => {
         concat!(
-            "SELECT id, state, reason, head, epoch, owner_name, attempts,
-                    CASE WHEN state = 0 THEN (extract(epoch FROM ready_at - clock_timestamp()) * 1000000)::bigint ELSE 0 END,
-                    code_version, config, parent,
-                    (SELECT count(*) FROM letter WHERE letter.run = run.id AND taken_at_seq IS NULL),
-                    (SELECT count(*) FROM late_result WHERE late_result.run = run.id),
-                    (SELECT max(seq) FROM snapshot WHERE snapshot.run = run.id), agent, root,
-                    (SELECT (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint
-                     FROM event WHERE event.run = run.id AND seq = 1),
-                    (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint
-             FROM run WHERE ",
-            $place
+            "
+    SELECT id, state, reason, head, epoch, owner_name, attempts,
+           CASE WHEN state = 0 THEN (extract(epoch FROM ready_at - clock_timestamp()) * 1000000)::bigint ELSE 0 END,
+           code_version, config, parent,
+           (SELECT count(*) FROM letter WHERE letter.run = run.id AND taken_at_seq IS NULL),
+           (SELECT count(*) FROM late_result WHERE late_result.run = run.id),
+           (SELECT max(seq) FROM snapshot WHERE snapshot.run = run.id), agent, root,
+           (SELECT (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint
+            FROM event WHERE event.run = run.id AND seq = 1),
+           (extract(epoch FROM clock_timestamp() - written_at) * 1000000)::bigint
+    FROM run WHERE ($1::smallint IS NULL OR state = $1) AND ($2::uuid IS NULL OR id > $2) AND ",
+            $of_root,
+            " ORDER BY id LIMIT $3"
         )
     };
 }
 
-const LIST: &str =
-    metas!("($1::smallint IS NULL OR state = $1) AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3");
+const LIST: &str = list!("$4::uuid IS NULL");
+const LIST_BELOW: &str = list!("root = $4::uuid");
 
 pub(super) async fn list(link: &Link, query: ListQuery) -> Result<Vec<RunMeta>, JournalError> {
+    let statement = if query.root.is_some() { LIST_BELOW } else { LIST };
+    let (state, after, limit) = (query.state.map(number_of), query.after.map(uuid), int(query.limit as u64));
     let rows = link
-        .query(LIST, &[&query.state.map(number_of), &query.after.map(uuid), &int(query.limit as u64)])
+        .query(statement, &[&state, &after, &limit, &query.root.map(uuid)])
         .await
         .map_err(Trouble::from)?;
-    let metas: Result<_, _> = rows.iter().map(meta).collect();
-    metas.map_err(|error| Trouble::from(LinkError::Said(error)).into())
-}
-
-/// The time of a run's first event is that of its creation.
-const CHILDREN: &str =
-    metas!("parent = $1 ORDER BY (SELECT written_at FROM event WHERE event.run = run.id AND seq = 1), id");
-
-pub(super) async fn children(link: &Link, parent: RunId) -> Result<Vec<RunMeta>, JournalError> {
-    let rows = link.query(CHILDREN, &[&uuid(parent)]).await.map_err(Trouble::from)?;
     let metas: Result<_, _> = rows.iter().map(meta).collect();
     metas.map_err(|error| Trouble::from(LinkError::Said(error)).into())
 }

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
-    LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release, RunCounts, RunId,
-    RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
+    Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 use rusqlite::Connection;
 use tokio::sync::Notify;
@@ -298,8 +298,8 @@ impl SharedJournal for Sqlite {
         Box::pin(self.look(move |db| workers::list(db, query).map(Ok)))
     }
 
-    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>> {
-        Box::pin(self.look(move |db| workers::children(db, parent).map(Ok)))
+    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>> {
+        Box::pin(self.look(move |db| tree::children(db, parent).map(Ok)))
     }
 
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {

@@ -1,11 +1,11 @@
 //! What the runs of one tree share, as statements of one transaction.
 
-use dauntless_contract::{JournalError, Letter, Pad, Posted, RunId};
+use dauntless_contract::{ChildRun, JournalError, Letter, Pad, Posted, RunId};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::notes::send;
 use super::runs::number;
-use super::value::{ENDED, Id, int, uint};
+use super::value::{ENDED, Id, int, state_of, uint};
 
 type Answer<T> = Result<std::result::Result<T, JournalError>>;
 
@@ -27,6 +27,15 @@ pub(super) fn post(db: &Connection, run: RunId, letter: &Letter, unread_max: usi
         Some((_, unread, _)) if unread >= unread_max as u64 => Ok(Posted::Full),
         Some(_) => send(db, run, letter)?.map(|_| Posted::New),
     })
+}
+
+pub(super) fn children(db: &Connection, parent: RunId) -> Result<Vec<ChildRun>> {
+    let mut select = db.prepare_cached("SELECT id, agent, state FROM run WHERE parent = ?1 ORDER BY n")?;
+    let children = select.query_map([Id(parent)], |row| {
+        let Id(run) = row.get(0)?;
+        Ok(ChildRun { run, agent: row.get(1)?, state: state_of(row.get(2)?) })
+    })?;
+    children.collect()
 }
 
 pub(super) fn pad(db: &Connection, root: RunId) -> Answer<Option<Pad>> {

@@ -134,16 +134,9 @@ pub(super) fn reopen(db: &Connection, run: RunId) -> Result<std::result::Result<
 }
 
 pub(super) fn list(db: &Connection, query: ListQuery) -> Result<Vec<RunMeta>> {
-    let place = "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
-    metas(db, place, params![query.state.map(number_of), query.after.map(Id), int(query.limit as u64)])
-}
-
-pub(super) fn children(db: &Connection, parent: RunId) -> Result<Vec<RunMeta>> {
-    metas(db, "parent = ?1 ORDER BY n", params![Id(parent)])
-}
-
-fn metas(db: &Connection, place: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<RunMeta>> {
     let now = now();
+    // With a root of its own in the text, the index of roots serves.
+    let of_root = if query.root.is_some() { "root = ?4" } else { "?4 IS NULL" };
     let mut select = db.prepare_cached(&format!(
         "SELECT id, state, reason, head, epoch, owner_name, attempts, ready_at, code_version, config, parent,
                 (SELECT count(*) FROM letter WHERE run = n AND taken_at_seq IS NULL),
@@ -151,37 +144,41 @@ fn metas(db: &Connection, place: &str, values: &[&dyn rusqlite::ToSql]) -> Resul
                 (SELECT max(seq) FROM snapshot WHERE run = n), agent, root,
                 (SELECT written_at FROM event WHERE run = n AND seq = 1),
                 (SELECT written_at FROM event WHERE run = n AND seq = head)
-         FROM run WHERE {place}"
+         FROM run WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR id > ?2) AND {of_root} ORDER BY id LIMIT ?3",
     ))?;
-    let metas = select.query_map(values, |row| {
-        let Id(run) = row.get(0)?;
-        let state = state_of(row.get(1)?);
-        let wait_us = if state == RunState::Ready { row.get::<_, i64>(7)?.saturating_sub(now) } else { 0 };
-        let since = |column| {
-            let us = now.saturating_sub(row.get(column)?);
-            Ok::<_, rusqlite::Error>(std::time::Duration::from_micros(uint(us)))
-        };
-        Ok(RunMeta {
-            run,
-            agent: row.get(14)?,
-            state,
-            reason: row.get(2)?,
-            head: uint(row.get(3)?),
-            epoch: uint(row.get(4)?),
-            owner: row.get(5)?,
-            attempts: row.get(6)?,
-            ready_in: std::time::Duration::from_micros(uint(wait_us)),
-            code_version: row.get(8)?,
-            config: row.get::<_, Option<[u8; 32]>>(9)?.map(BlobHash),
-            parent: row.get::<_, Option<Id>>(10)?.map(|Id(run)| run),
-            letters: uint(row.get(11)?),
-            late_results: uint(row.get(12)?),
-            snapshot: row.get::<_, Option<i64>>(13)?.map(uint),
-            root: row.get::<_, Option<Id>>(15)?.map(|Id(run)| run),
-            age: since(16)?,
-            since_last: since(17)?,
-        })
-    })?;
+    let metas = select.query_map(
+        params![query.state.map(number_of), query.after.map(Id), int(query.limit as u64), query.root.map(Id)],
+        |row| {
+            let Id(run) = row.get(0)?;
+            let state = state_of(row.get(1)?);
+            let wait_us =
+                if state == RunState::Ready { row.get::<_, i64>(7)?.saturating_sub(now) } else { 0 };
+            let since = |column| {
+                let us = now.saturating_sub(row.get(column)?);
+                Ok::<_, rusqlite::Error>(std::time::Duration::from_micros(uint(us)))
+            };
+            Ok(RunMeta {
+                run,
+                agent: row.get(14)?,
+                state,
+                reason: row.get(2)?,
+                head: uint(row.get(3)?),
+                epoch: uint(row.get(4)?),
+                owner: row.get(5)?,
+                attempts: row.get(6)?,
+                ready_in: std::time::Duration::from_micros(uint(wait_us)),
+                code_version: row.get(8)?,
+                config: row.get::<_, Option<[u8; 32]>>(9)?.map(BlobHash),
+                parent: row.get::<_, Option<Id>>(10)?.map(|Id(run)| run),
+                letters: uint(row.get(11)?),
+                late_results: uint(row.get(12)?),
+                snapshot: row.get::<_, Option<i64>>(13)?.map(uint),
+                root: row.get::<_, Option<Id>>(15)?.map(|Id(run)| run),
+                age: since(16)?,
+                since_last: since(17)?,
+            })
+        },
+    )?;
     metas.collect()
 }
 

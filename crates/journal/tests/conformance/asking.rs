@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{ClaimFilter, JournalError, Letter, ListQuery, NewRun, Release, RunId};
+use dauntless_contract::{ClaimFilter, JournalError, Letter, ListQuery, NewRun, Release, RunId, RunState};
 
 use crate::cast::{claim, create, event, fence, run};
 use crate::rig::Rig;
@@ -79,11 +79,32 @@ pub(crate) async fn the_list_tells_whose_run_it_is_and_how_old(rig: &Rig) {
     tokio::time::sleep(Duration::from_millis(80)).await;
     store.append(&fence(1), 1, vec![event("b")]).await.unwrap();
     store.release(&fence(2), Release::Ready { after: Duration::ZERO }).await.unwrap();
-    let listed = store.list(ListQuery { state: None, after: None, limit: 9 }).await.unwrap();
+    let listed = store.list(ListQuery { state: None, root: None, after: None, limit: 9 }).await.unwrap();
     let [top, child] = &listed[..] else { panic!("{listed:?}") };
     assert_eq!((&*top.agent, top.root, &*child.agent, child.root), ("clerk", None, "reader", Some(run(1))));
     let waited = Duration::from_millis(80);
     assert!(top.age >= waited && child.age >= waited && child.since_last >= waited, "{listed:?}");
     assert!(top.since_last < top.age, "{listed:?}");
     assert!(top.age < Duration::from_secs(60), "{listed:?}");
+}
+
+pub(crate) async fn the_runs_below_a_root_are_listed_alone(rig: &Rig) {
+    let store = rig.worker("a").await;
+    for n in [1, 5] {
+        create(&store, n).await;
+    }
+    for (parent, n) in [(1, 2), (2, 3), (1, 4), (5, 6)] {
+        let root = Some(run(if n == 6 { 5 } else { 1 }));
+        store.create(NewRun { root, ..child_of(run(parent), n) }).await.unwrap();
+    }
+    store.release(&fence(4), Release::Paused { reason: "later".into() }).await.unwrap();
+    let below = ListQuery { state: None, root: Some(run(1)), after: None, limit: 9 };
+    let found = async |query| -> Vec<RunId> {
+        store.list(query).await.unwrap().into_iter().map(|meta| meta.run).collect()
+    };
+    assert_eq!(found(below).await, [run(2), run(3), run(4)]);
+    assert_eq!(found(ListQuery { limit: 2, ..below }).await, [run(2), run(3)]);
+    assert_eq!(found(ListQuery { after: Some(run(2)), ..below }).await, [run(3), run(4)]);
+    assert_eq!(found(ListQuery { state: Some(RunState::Paused), ..below }).await, [run(4)]);
+    assert_eq!(found(ListQuery { root: Some(run(2)), ..below }).await, []);
 }

@@ -12,7 +12,7 @@ use expect_test::expect;
 use crate::cast::{LONG, append, claim, claim_within, create, event, fence, names, run};
 use crate::rig::{Rig, SHORT};
 
-const ALL: ListQuery = ListQuery { state: None, after: None, limit: 100 };
+const ALL: ListQuery = ListQuery { state: None, root: None, after: None, limit: 100 };
 
 pub(crate) async fn a_run_waits_as_long_as_its_owner_asked(rig: &Rig) {
     let store = rig.worker("a").await;

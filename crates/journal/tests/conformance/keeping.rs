@@ -24,7 +24,7 @@ pub(crate) async fn dur_20_ended_runs_go_and_live_ones_stay(rig: &Rig) {
     assert_eq!(store.drop_ended(Duration::from_secs(3600), 10).await.unwrap(), 0, "kept long enough");
     assert_eq!(store.drop_ended(Duration::ZERO, 2).await.unwrap(), 2);
     assert_eq!(store.drop_ended(Duration::ZERO, 2).await.unwrap(), 1);
-    let left = store.list(ListQuery { state: None, after: None, limit: 9 }).await.unwrap();
+    let left = store.list(ListQuery { state: None, root: None, after: None, limit: 9 }).await.unwrap();
     assert_eq!(left.iter().map(|meta| meta.run).collect::<Vec<_>>(), [run(4), run(5)]);
     assert!(matches!(store.read(run(1), 0, 9).await, Err(ReadError::NoSuchRun(_))));
     append(&store, &fence(4), 1, "goes on").await;
@@ -99,7 +99,7 @@ pub(crate) async fn a_body_that_one_run_drops_while_another_begins_to_use_it_sta
         }
     }
     while store.drop_ended(Duration::ZERO, 500).await.unwrap() > 0 {}
-    assert_eq!(store.list(ListQuery { state: None, after: None, limit: 9 }).await.unwrap(), []);
+    assert_eq!(store.list(ListQuery { state: None, root: None, after: None, limit: 9 }).await.unwrap(), []);
 }
 
 pub(crate) async fn a_large_body_is_stored_once_and_beside_the_events(rig: &Rig) {

@@ -98,6 +98,7 @@ on_every_store! {
         a_full_worker_takes_only_children
         one_run_can_be_claimed_past_all_others
         the_list_tells_whose_run_it_is_and_how_old
+        the_runs_below_a_root_are_listed_alone
     }
     sharing {
         a_pad_is_written_only_by_who_has_seen_it

@@ -22,7 +22,7 @@ async fn assert_both_work(new: &Store, write_old: &mut dyn FnMut(i64)) {
     assert_eq!(names(new, run(1)).await, ["start"]);
     new.register(crate::cast::worker("new", Duration::from_secs(600))).await.unwrap();
     write_old(2);
-    let listed = new.list(ListQuery { state: None, after: None, limit: 9 }).await.unwrap();
+    let listed = new.list(ListQuery { state: None, root: None, after: None, limit: 9 }).await.unwrap();
     assert_eq!((listed[0].head, &*listed[0].agent, listed[0].root), (2, "", None));
     assert!(listed[0].age < Duration::from_secs(60), "{listed:?}");
     let claimed = claim_within(new, Duration::from_secs(10)).await.unwrap();

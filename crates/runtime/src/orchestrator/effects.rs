@@ -76,7 +76,8 @@ impl RunShell {
     }
 
     pub(super) fn on_offer(&self, offer: &Offer, built_in: Vec<Arc<ToolSpec>>) -> Arc<[Arc<ToolSpec>]> {
-        let all = self.crew.spec.toolbox.offered();
+        let Some(spec) = self.crew.brain.agent() else { return Arc::clone(&self.crew.nothing) };
+        let all = spec.toolbox.offered();
         match offer {
             Offer::All if built_in.is_empty() => Arc::clone(all),
             Offer::All => all.iter().cloned().chain(built_in).collect(),

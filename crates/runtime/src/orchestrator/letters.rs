@@ -43,7 +43,9 @@ impl RunShell {
             Ok(LetterContent::Cancel { by }) => RunEvent::CancelRequested { by },
             Ok(LetterContent::Answer { call, text }) => {
                 match self.machine.questions().iter().any(|question| question.call == call) {
-                    true => RunEvent::InputGiven { call, text: self.crew.spec.redactor.text(&text).into() },
+                    true => {
+                        RunEvent::InputGiven { call, text: self.crew.brain.redactor().text(&text).into() }
+                    }
                     false => set_aside(&letter, format!("call {call} waited for no answer")),
                 }
             }

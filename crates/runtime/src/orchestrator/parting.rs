@@ -13,16 +13,14 @@ use crate::telemetry;
 
 impl RunShell {
     /// Begins nothing more; `at_once` does not even wait for what is under way.
-    pub(super) async fn leave(&mut self, at_once: bool) {
+    pub(super) fn leave(&mut self, at_once: bool) {
         if self.journal.is_none() || self.start.is_some() {
             return;
         }
-        self.standing = Standing::Leaving;
+        self.standing = Standing::Leaving { at_once };
+        self.children.hand_over(at_once);
         for timer in self.timers.drain(..) {
             timer.abort();
-        }
-        if at_once {
-            self.hand_over().await;
         }
     }
 
@@ -89,15 +87,20 @@ impl RunShell {
 
     /// After each message: leaves when there is nothing more to do here.
     pub(super) async fn finish(&mut self) -> Result<(), ActorProcessingErr> {
-        let nothing_under_way = self.model.is_none() && self.calls.is_empty();
+        let no_calls = self.model.is_none() && self.calls.is_empty();
         if self.standing == Standing::Lost {
-            if nothing_under_way {
+            if no_calls && self.children.is_empty() {
                 self.me.stop(None);
             }
             return Ok(());
         }
         let Some(outcome) = self.machine.outcome().cloned() else {
-            if self.standing == Standing::Leaving && nothing_under_way && self.parting.is_some() {
+            // The children first: each is let go of by itself.
+            if let Standing::Leaving { at_once } = self.standing
+                && (at_once || no_calls)
+                && self.children.is_empty()
+                && self.parting.is_some()
+            {
                 self.hand_over().await;
             }
             return Ok(());
@@ -112,7 +115,7 @@ impl RunShell {
         }
         let escalation = Escalation {
             run: outcome.run,
-            agent: Arc::clone(&self.crew.spec.agent.name),
+            agent: Arc::clone(self.crew.brain.name()),
             reason: outcome.reason.clone(),
             span: self.span.clone(),
         };

@@ -52,7 +52,7 @@ async fn events(store: &Memory, run: RunId) -> Vec<RunEvent> {
 }
 
 async fn state(store: &Memory, run: RunId) -> (RunState, Option<Arc<str>>) {
-    let all = store.list(ListQuery { state: None, after: None, limit: 100 }).await.unwrap();
+    let all = store.list(ListQuery { state: None, root: None, after: None, limit: 100 }).await.unwrap();
     let meta = all.into_iter().find(|meta| meta.run == run).unwrap();
     (meta.state, meta.reason)
 }

@@ -400,7 +400,8 @@ async fn rt_19_a_fan_out_gives_one_result_each_in_order_and_stores_them_as_they_
         stored.is_sorted_by(|a, b| a > b),
         "the last to be asked for was the first to answer: {stored:?}"
     );
-    let mut machine = RunMachine::new(outcome.run, Arc::clone(&runtime.crew(&agent).await.unwrap().spec));
+    let mut machine =
+        RunMachine::new(outcome.run, Arc::clone(runtime.crew(&agent).await.unwrap().brain.agent().unwrap()));
     for Recorded { at, event } in facts {
         let _ = machine.on(at, event);
     }

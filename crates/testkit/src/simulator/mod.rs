@@ -14,6 +14,7 @@ mod history;
 mod model;
 mod plan;
 mod stage;
+pub mod trees;
 mod world;
 
 use std::collections::BTreeMap;

@@ -164,6 +164,11 @@ fn a_call_that_ends_twice_or_never_is_found() {
 fn what_arrives_after_its_record_is_found() {
     let again = broken(|evidence| evidence.requests.push(sent(2, Class::ReadOnly, None)));
     assert_eq!(again, ["what was recorded is not done again"]);
+    let woken = broken(|evidence| {
+        evidence.requests.push(sent(2, Class::ReadOnly, None));
+        evidence.strikes.push(Strike { point: Point::Random, blow: Blow::Stop, worker: 1, intent: None });
+    });
+    assert_eq!(woken, [""; 0]);
 }
 
 #[test]

@@ -179,7 +179,8 @@ fn state(meta: &RunMeta) -> String {
             if meta.state == RunState::Driven { " by" } else { ", last driven by" }
         );
     }
-    let _ = write!(text, "; {} events, the first {} ago", meta.head, age(meta.age));
+    let events = if meta.head == 1 { "event" } else { "events" };
+    let _ = write!(text, "; {} {events}, the first {} ago", meta.head, age(meta.age));
     if meta.attempts > 1 {
         let _ = write!(text, ", claimed {} times without getting on", meta.attempts);
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use dauntless_contract::{AgentSpec, AnswerSchema, AnswerSpec, MicroUsd, RunLimits, Tokens};
 
+use dauntless_core::tree::Links;
 use dauntless_runtime::Agent;
 use serde_json::Value;
 
 use super::Resolver;
+use super::links::Asks;
 use crate::config::document::join;
 use crate::config::file::{AgentFile, LimitsFile};
 use crate::config::shape::nearest;
@@ -22,11 +24,14 @@ impl Resolver<'_, '_> {
         defaults: &LimitsFile,
         models: &BTreeMap<Arc<str>, ModelConfig>,
     ) -> BTreeMap<Arc<str>, AgentConfig> {
-        let mut resolved = BTreeMap::new();
-        for (name, file) in agents {
+        let (mut resolved, mut asks) = (BTreeMap::new(), BTreeMap::new());
+        for (name, mut file) in agents {
+            let asked = Asks::of(&mut file);
             let agent = self.agent(&join("/agents", &name), &name, file, defaults, models);
-            resolved.insert(name.into(), agent);
+            resolved.insert(name.as_str().into(), agent);
+            asks.insert(name, asked);
         }
+        self.links(asks, &mut resolved, models);
         resolved
     }
 
@@ -58,7 +63,17 @@ impl Resolver<'_, '_> {
             ask_user: file.ask_user,
         };
         self.priced(pointer, &model, models);
-        AgentConfig { spec, model, tools: file.tools.into_iter().map(Into::into).collect(), limits }
+        let input =
+            self.object_schema(pointer, "input", file.input.map(Value::Object), file.input_file.as_deref());
+        AgentConfig {
+            spec,
+            model,
+            tools: file.tools.into_iter().map(Into::into).collect(),
+            limits,
+            links: Links::default(),
+            description: file.description.map(Into::into),
+            input: input.map(Arc::new),
+        }
     }
 
     fn instructions(&mut self, pointer: &str, inline: Option<String>, file: Option<&Path>) -> String {
@@ -141,7 +156,7 @@ impl Resolver<'_, '_> {
     }
 
     /// A limit in usd without a price, of the model or of a fallback, would never be reached.
-    fn priced(&mut self, pointer: &str, model: &str, models: &BTreeMap<Arc<str>, ModelConfig>) {
+    pub(super) fn priced(&mut self, pointer: &str, model: &str, models: &BTreeMap<Arc<str>, ModelConfig>) {
         let own = format!("{pointer}/limits/usd");
         let Some(at) = [own.as_str(), "/limits/usd"].into_iter().find(|at| self.document.get(at).is_some())
         else {
@@ -175,7 +190,8 @@ pub(super) fn meant(name: &str, known: &[String]) -> String {
     }
 }
 
-fn run_limits(own: &LimitsFile, defaults: &LimitsFile) -> RunLimits {
+/// The own limits over those of the file over the defaults.
+pub(super) fn run_limits(own: &LimitsFile, defaults: &LimitsFile) -> RunLimits {
     let base = RunLimits::default();
     RunLimits {
         turns: own.turns.or(defaults.turns).unwrap_or(base.turns),
@@ -183,6 +199,8 @@ fn run_limits(own: &LimitsFile, defaults: &LimitsFile) -> RunLimits {
         cost: own.usd.or(defaults.usd).map_or(base.cost, MicroUsd::from_usd),
         wall_clock: own.wall_clock.or(defaults.wall_clock).map_or(base.wall_clock, |length| length.0),
         tool_calls: own.tool_calls.or(defaults.tool_calls).unwrap_or(base.tool_calls),
-        ..base
+        depth: own.depth.or(defaults.depth).unwrap_or(base.depth),
+        children: own.children.or(defaults.children).unwrap_or(base.children),
+        children_at_once: own.children_at_once.or(defaults.children_at_once).unwrap_or(base.children_at_once),
     }
 }

@@ -22,7 +22,13 @@ impl Resolver<'_, '_> {
         self.fallbacks_of("a tool", &tools, |name, _| join("/tools", name));
     }
 
-    fn fallbacks_of(&mut self, what: &str, known: &[String], table: impl Fn(&str, &Self) -> String) {
+    /// Checks the key `fallback` in the tables of these names.
+    pub(super) fn fallbacks_of(
+        &mut self,
+        what: &str,
+        known: &[String],
+        table: impl Fn(&str, &Self) -> String,
+    ) {
         let next = |name: &str, resolver: &Self| {
             let at = join(&table(name, resolver), "fallback");
             let fallback = resolver.document.get(&at).and_then(Value::as_str).map(str::to_owned);

@@ -23,7 +23,9 @@ mod agent;
 mod chaos;
 mod fallback;
 mod journal;
+mod links;
 mod model;
+mod plan;
 mod tool;
 
 /// Notes every mistake that the schema cannot see. Without any, the result is complete.
@@ -41,6 +43,7 @@ pub(super) fn resolve(
     resolver.fallbacks();
     resolver.revival(&file.resilience);
     let agents = resolver.agents(file.agents, &file.limits, &models);
+    let plans = resolver.plans(file.plans, &file.limits, &agents, &models);
     let chaos = resolver.chaos(file.chaos);
     let redact = resolver.redact(&file.redact.patterns);
     let TelemetryFile { otlp_endpoint, service_name } = file.telemetry;
@@ -50,6 +53,7 @@ pub(super) fn resolve(
     Config {
         models,
         agents,
+        plans,
         tools,
         resilience: file.resilience.into(),
         chaos,
@@ -70,7 +74,7 @@ struct Resolver<'d, 't> {
 impl Resolver<'_, '_> {
     fn names(&mut self) {
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        for section in ["models", "agents", "tools"] {
+        for section in ["models", "agents", "plans", "tools"] {
             let pointer = join("", section);
             for name in self.document.names(&pointer) {
                 if name.is_empty() || name.len() > 64 || !name.chars().all(legal) {

@@ -84,11 +84,25 @@ impl Resolver<'_, '_> {
 
     /// The schema of a tool's arguments, from wherever it is; `None` when it cannot be used.
     fn parameters(&mut self, pointer: &str, inline: Option<Value>, file: Option<&Path>) -> Option<Value> {
-        let at = join(pointer, if file.is_some() { "parameters_file" } else { "parameters" });
+        if inline.is_none() && file.is_none() {
+            return Some(json!({ "type": "object", "properties": {}, "additionalProperties": false }));
+        }
+        self.object_schema(pointer, "parameters", inline, file)
+    }
+
+    /// The schema of an object, from a key or from the file that the key beside it names; `None` when there
+    /// is none or it cannot be used.
+    pub(super) fn object_schema(
+        &mut self,
+        pointer: &str,
+        key: &str,
+        inline: Option<Value>,
+        file: Option<&Path>,
+    ) -> Option<Value> {
+        let key_of_file = format!("{key}_file");
+        let at = join(pointer, if file.is_some() { &key_of_file } else { key });
         let schema = match (inline, file) {
-            (None, None) => {
-                return Some(json!({ "type": "object", "properties": {}, "additionalProperties": false }));
-            }
+            (None, None) => return None,
             (Some(schema), None) => schema,
             (None, Some(file)) => {
                 let text = self.read(&at, file)?;
@@ -98,8 +112,7 @@ impl Resolver<'_, '_> {
                     .ok()?
             }
             (Some(_), Some(_)) => {
-                let expected = "one of parameters and parameters_file";
-                self.document.wrong_found(&at, expected, "both", None);
+                self.document.wrong_found(&at, format!("one of {key} and {key_of_file}"), "both", None);
                 return None;
             }
         };
