@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attendance, CallKey, Failure, History, HistoryRepair, Lineage, ModelReply, Outcome, RunLimits, StoppedBy,
-    ToolOutput, Verified,
+    Attendance, CallKey, Failure, History, HistoryRepair, Lineage, ModelReply, Outcome, RunId, RunLimits,
+    StoppedBy, ToolOutput, Verified,
 };
 
 /// A fact of a run. The run's whole state is the fold of these, in order, with their times.
@@ -139,6 +139,17 @@ pub enum RunEvent {
         /// The call that asked.
         call: CallKey,
         /// The user's words, redacted; blank when they had none.
+        text: Arc<str>,
+    },
+    /// Another run of the tree sent a message.
+    MessageReceived {
+        /// The sender's name for it; the same name twice is one message.
+        letter: Arc<str>,
+        /// The run that sent it.
+        from: RunId,
+        /// Its agent, as it is answered: by name, or by name and number.
+        agent: Arc<str>,
+        /// What it says, redacted: data.
         text: Arc<str>,
     },
     /// A timer of the run went off.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dauntless_contract::{
-    AppendError, BlobHash, CallKey, CallRecord, ClaimFilter, Fence, Letter, Recorded, Release, RunId,
+    AppendError, BlobHash, CallKey, CallRecord, ClaimFilter, Fence, Letter, Pad, Recorded, Release, RunId,
     RunMeta, RunState, Seq, Snapshot, Timestamp,
 };
 
@@ -35,6 +35,7 @@ pub(super) struct Run {
     pub(super) letters: Vec<(Letter, Taken, u64)>,
     pub(super) late: BTreeMap<(CallKey, u64), CallRecord>,
     pub(super) blobs: BTreeSet<BlobHash>,
+    pub(super) pad: Option<Pad>,
     pub(super) client_key: Option<Arc<str>>,
     pub(super) agent: Arc<str>,
     pub(super) parent: Option<RunId>,
@@ -120,6 +121,10 @@ impl Run {
 
     pub(super) fn unread(&self) -> impl Iterator<Item = &Letter> {
         self.letters.iter().filter(|(_, taken, _)| *taken == Taken::No).map(|(letter, ..)| letter)
+    }
+
+    pub(super) fn knows(&self, letter: &str) -> bool {
+        self.letters.iter().any(|(known, ..)| &*known.id == letter)
     }
 
     /// The number of the letter that has waited longest.

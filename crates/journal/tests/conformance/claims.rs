@@ -224,7 +224,7 @@ pub(crate) async fn dur_27_a_run_that_ends_its_workers_is_put_in_quarantine(rig:
         let claimed = claim(&worker, 1).await.remove(0);
         assert_eq!(claimed.attempts, death);
         // That it was taken up again is no progress.
-        let again = Recorded { at: claimed.resumes_at(), event: RunEvent::Interrupted {} };
+        let again = Recorded { at: claimed.last_at, event: RunEvent::Interrupted {} };
         worker.append(&claimed.fence, claimed.head, vec![again]).await.unwrap();
     }
     let worker = rig.worker("w").await;
