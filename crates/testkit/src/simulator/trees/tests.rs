@@ -16,16 +16,27 @@ fn survey() {
     let start = std::time::Instant::now();
     for seed in from..from + n {
         match grow(seed) {
-            Ok(t) => { totals.seeds += 1; totals.runs += t.runs; totals.events += t.events; }
+            Ok(t) => {
+                totals.seeds += 1;
+                totals.runs += t.runs;
+                totals.events += t.events;
+            }
             Err(found) => {
                 for v in &found.violations {
                     let e = counts.entry(v.rule).or_insert((0, Vec::new()));
                     e.0 += 1;
-                    if e.1.len() < 3 { e.1.push((seed, v.to_string())); }
+                    if e.1.len() < 3 {
+                        e.1.push((seed, v.to_string()));
+                    }
                 }
             }
         }
     }
     println!("{totals:?} {:?}", start.elapsed());
-    for (rule, (n, list)) in counts { println!("{rule}: {n}"); for l in list { println!("    {l:?}"); } }
+    for (rule, (n, list)) in counts {
+        println!("{rule}: {n}");
+        for l in list {
+            println!("    {l:?}");
+        }
+    }
 }

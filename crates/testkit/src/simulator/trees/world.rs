@@ -204,7 +204,8 @@ fn links(below: &[(&Arc<str>, &RunLimits)], chance: &mut Chance) -> Links {
         link.policy.retries = chance.pick(&[0, 0, 1, 2]);
         // Only onward, so that fallbacks lead round in no circle.
         let later: Vec<&Arc<str>> = names.iter().filter(|other| *other > name).collect();
-        link.policy.fallback = one_of(&later, chance).filter(|_| chance.percent(40)).map(|name| Arc::clone(name));
+        link.policy.fallback =
+            one_of(&later, chance).filter(|_| chance.percent(40)).map(|name| Arc::clone(name));
         link.allowance = allowance(chance);
         link
     }));
