@@ -235,6 +235,7 @@ impl Story {
             | RunEvent::OutcomeResolved { .. }
             | RunEvent::ConfigChosen { .. }
             | RunEvent::LetterSetAside { .. }
+            | RunEvent::MessageReceived { .. }
             | RunEvent::Suspended { .. } => {}
         }
     }
