@@ -73,6 +73,7 @@ impl Resolver<'_, '_> {
             tools: file.tools.into_iter().map(Into::into).collect(),
             limits,
             links: Links::default(),
+            offered: BTreeSet::new(),
             description: file.description.map(Into::into),
             input: input.map(Arc::new),
         }
