@@ -405,7 +405,11 @@ fn the_first_success_cancels_the_others_where_the_links_are_joined_so() {
 fn a_child_that_is_no_longer_needed_ends_nothing_but_itself() {
     let mut scene = crew_with(LIMITS.clone(), |spec| spec.links.join = Join::FirstSuccess);
     let goals = [goal(0), goal(1)];
-    scene.asks(&[("writer", &*goals[0]), ("researcher", &*goals[1])]).child_says(0, "A").child(1, 1, keyless());
+    scene.asks(&[("writer", &*goals[0]), ("researcher", &*goals[1])]).child_says(0, "A").child(
+        1,
+        1,
+        keyless(),
+    );
     scene.says("A, then.");
     assert_eq!(scene.stop_reason(), "completed");
 }

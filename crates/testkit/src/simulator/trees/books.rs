@@ -235,9 +235,10 @@ impl Books {
             let is_open = |page: &&Page| page.above == Some(above) && page.ended.is_none();
             let given_up = |page: &Page, run: &RunId| page.given_up.contains(run);
             let parent = self.pages.get(&above);
-            let open = self.pages.iter().filter(|(run, page)| {
-                is_open(page) && parent.is_none_or(|parent| !given_up(parent, run))
-            });
+            let open = self
+                .pages
+                .iter()
+                .filter(|(run, page)| is_open(page) && parent.is_none_or(|parent| !given_up(parent, run)));
             let (open, most) =
                 (open.count() + 1, parent.map_or(0, |parent| parent.limits.children_at_once.max(1)));
             self.hold(!circle, at, rules::CIRCLE, || format!("{agent} is asked for {goal:?} below itself"));
@@ -259,7 +260,8 @@ impl Books {
             let limits = Use::of_limits(&page.limits);
             let (tokens, cost) = page.surprises;
             let most = limits.plus(Use { tokens, cost, calls: 0, children: 0 });
-            (!page.below.fits(most)).then(|| format!("below run {}: {:?} of {most:?}", page.number, page.below))
+            (!page.below.fits(most))
+                .then(|| format!("below run {}: {:?} of {most:?}", page.number, page.below))
         });
         if let Some(over) = over {
             self.find(at, rules::LIMITS, over);
@@ -308,7 +310,8 @@ impl Books {
     }
 
     fn replied(&mut self, run: RunId, turn: u32, reply: &ModelReply, worker: Option<&Worker>) {
-        let (Some(page), Some(usage), Some(Worker::Agent(spec))) = (self.pages.get_mut(&run), reply.usage, worker)
+        let (Some(page), Some(usage), Some(Worker::Agent(spec))) =
+            (self.pages.get_mut(&run), reply.usage, worker)
         else {
             return;
         };
@@ -341,8 +344,11 @@ impl Books {
     fn child_ended(&mut self, run: RunId, call: CallKey, attempt: u32) {
         let Some(page) = self.pages.get(&run) else { return };
         let Some(held) = page.held.get(&call).filter(|held| held.attempt == attempt).cloned() else { return };
-        let truth = self.pages.get(&held.run).and_then(|child| child.ended.as_ref().map(|(_, outcome)| outcome));
-        let Some(totals) = truth.or_else(|| self.never.get(&held.run)).map(|outcome| outcome.totals) else { return };
+        let truth =
+            self.pages.get(&held.run).and_then(|child| child.ended.as_ref().map(|(_, outcome)| outcome));
+        let Some(totals) = truth.or_else(|| self.never.get(&held.run)).map(|outcome| outcome.totals) else {
+            return;
+        };
         let used = Use {
             tokens: totals.usage.total().0,
             cost: totals.cost.0,
@@ -393,7 +399,9 @@ impl Books {
     fn begins(&mut self, at: Timestamp, run: RunId, what: &str) {
         let stopped = self.pages.get(&run).and_then(|page| page.stopped);
         let number = self.number(run);
-        self.hold(stopped.is_none(), at, rules::STOPS, || format!("run {number} was told to stop and begins {what}"));
+        self.hold(stopped.is_none(), at, rules::STOPS, || {
+            format!("run {number} was told to stop and begins {what}")
+        });
     }
 
     fn delegates(&mut self, at: Timestamp, run: RunId, delegation: &Delegation) {
@@ -404,7 +412,9 @@ impl Books {
             // It is found again, with less time at most.
             let same = held.run == *child
                 && RunLimits { wall_clock: limits.wall_clock, ..held.limits.clone() } == *limits;
-            return self.hold(same, at, rules::ONE_ID, || format!("call {call} of run {number} is found as another"));
+            return self.hold(same, at, rules::ONE_ID, || {
+                format!("call {call} of run {number} is found as another")
+            });
         }
         let (before, asks) = (page.came.insert(*call, *child), page.turns > 0);
         let given = page.held.values().map(|held| Use::held(&held.limits));
@@ -423,7 +433,13 @@ impl Books {
     }
 
     /// A run has ended.
-    pub(super) fn ended(&mut self, at: Timestamp, run: RunId, outcome: &Outcome, messages: Option<&[Message]>) {
+    pub(super) fn ended(
+        &mut self,
+        at: Timestamp,
+        run: RunId,
+        outcome: &Outcome,
+        messages: Option<&[Message]>,
+    ) {
         let Some(page) = self.pages.get_mut(&run) else { return };
         let number = page.number;
         page.ended = Some((at, outcome.clone()));
@@ -439,7 +455,9 @@ impl Books {
             calls: totals.tool_calls.into(),
             children: totals.children.into(),
         };
-        self.hold(told, at, rules::STOPS, || format!("run {number} ends and leaves children that were told nothing"));
+        self.hold(told, at, rules::STOPS, || {
+            format!("run {number} ends and leaves children that were told nothing")
+        });
         self.hold((said, totals.turns) == (counted, turns), at, rules::TOTALS, || {
             format!("run {number} says {said:?} in {} turns, and it was {counted:?} in {turns}", totals.turns)
         });
@@ -477,7 +495,8 @@ impl Books {
         let rounds = rounds(messages);
         let skipped = rounds.len().saturating_sub(page.asked.len());
         let own = rounds.get(skipped..).unwrap_or_default();
-        let counts: Vec<u32> = own.iter().map(|round| u32::try_from(round.len()).unwrap_or(u32::MAX)).collect();
+        let counts: Vec<u32> =
+            own.iter().map(|round| u32::try_from(round.len()).unwrap_or(u32::MAX)).collect();
         if !counts.iter().eq(page.asked.iter().map(|(_, count)| count)) {
             wrong.push((rules::OBSERVED, format!("{:?} were asked and {counts:?} are told", page.asked)));
         }
@@ -503,7 +522,8 @@ impl Books {
             let done = answer.is_some() || !failed && text != did(call);
             return done.then(|| format!("nothing was done, and it says {text}"));
         };
-        let outcome = self.pages.get(child).and_then(|child| child.ended.as_ref().map(|(_, outcome)| outcome));
+        let outcome =
+            self.pages.get(child).and_then(|child| child.ended.as_ref().map(|(_, outcome)| outcome));
         let gave = outcome.and_then(|outcome| outcome.answer());
         let given_up = page.given_up.contains(child);
         let ok = match (answer, gave) {
@@ -616,13 +636,17 @@ fn rounds(messages: &[Message]) -> Vec<Vec<&str>> {
 fn holds_partial(text: &str) -> bool {
     fn look(value: &Value) -> bool {
         match value {
-            Value::String(text) => text.contains("partial-"),
+            // The answer of a plan may be JSON in a text.
+            Value::String(text) => holds_partial(text),
             Value::Array(values) => values.iter().any(look),
             Value::Object(fields) => fields.iter().any(|(name, value)| name != "so_far" && look(value)),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    serde_json::from_str(text).map_or_else(|_| text.contains("partial-"), |value| look(&value))
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Array(_) | Value::Object(_))) => look(&value),
+        Ok(_) | Err(_) => text.contains("partial-"),
+    }
 }
 
 /// A goal without what does not make it another.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     CallKey, CallRecord, CallVerdict, EffectState, Failure, FailureCode, Finish, Json, ModelReply, RawCall,
-    ToolOutput, Usage, Tokens,
+    Tokens, ToolOutput, Usage,
 };
 use dauntless_core::run::{Offer, RunSpec};
 use serde_json::json;
@@ -78,7 +78,8 @@ impl Asking<'_> {
             0 => return Thought::Nothing,
             1..=4 => {
                 let code = one_of(&CODES, chance).copied().unwrap_or(FailureCode::Unavailable);
-                let failure = Failure::with_effect(code, EffectState::None, "A simulated fault of the model.");
+                let failure =
+                    Failure::with_effect(code, EffectState::None, "A simulated fault of the model.");
                 return Thought::Failure(failure);
             }
             5 => reply.refusal = Some("No.".into()),
@@ -117,7 +118,13 @@ impl Asking<'_> {
         RawCall { id: format!("c{index}").into(), name, arguments: arguments.into(), garbled: None }
     }
 
-    fn reply(&self, text: Option<String>, calls: Vec<RawCall>, temper: &Temper, chance: &mut Chance) -> ModelReply {
+    fn reply(
+        &self,
+        text: Option<String>,
+        calls: Vec<RawCall>,
+        temper: &Temper,
+        chance: &mut Chance,
+    ) -> ModelReply {
         let longest = self.spec.model.output_tokens_max.unwrap_or(2 * REPLY_TOKENS_MAX);
         let prompt = match self.before {
             Some((last, _)) if chance.percent(temper.wordy) => last.total().0 + chance.between(1, 300),

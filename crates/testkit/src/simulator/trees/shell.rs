@@ -59,7 +59,11 @@ pub(super) enum Signal {
 enum What {
     Signal(Signal),
     /// An answer to what a process had begun. It is stale if the process has begun something else.
-    Answer { run: RunId, token: u64, event: Box<RunEvent> },
+    Answer {
+        run: RunId,
+        token: u64,
+        event: Box<RunEvent>,
+    },
     Restart(RunId),
     Cancel,
 }
@@ -248,7 +252,9 @@ impl Tree {
     }
 
     fn drives(&self, run: RunId) -> bool {
-        self.processes.get(&run).is_some_and(|process| process.up == Up::Yes && process.machine.outcome().is_none())
+        self.processes
+            .get(&run)
+            .is_some_and(|process| process.up == Up::Yes && process.machine.outcome().is_none())
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that a run is started with")]
@@ -288,7 +294,11 @@ impl Tree {
             voice,
         };
         self.processes.insert(run, process);
-        self.books.started(self.now, run, Origin { number, agent: &agent, goal: &goal, above, limits: &limits });
+        self.books.started(
+            self.now,
+            run,
+            Origin { number, agent: &agent, goal: &goal, above, limits: &limits },
+        );
         let event = RunEvent::RunStarted {
             agent,
             goal,
@@ -305,7 +315,8 @@ impl Tree {
     fn start_child(&mut self, life: u32, delegation: Delegation) {
         let Delegation { call, attempt, run, agent, goal, history, limits, lineage } = delegation;
         let parent = lineage.parent;
-        if self.processes.get(&parent).is_none_or(|process| process.life != life) || self.never.contains(&run) {
+        if self.processes.get(&parent).is_none_or(|process| process.life != life) || self.never.contains(&run)
+        {
             return;
         }
         let above = Some((parent, call, attempt));
@@ -353,7 +364,8 @@ impl Tree {
     /// Tells the run above how a run has ended, if it has.
     fn tell_end(&mut self, run: RunId) {
         let Some(process) = self.processes.get(&run) else { return };
-        let (Some(outcome), Some((parent, call, attempt))) = (process.machine.outcome(), process.above) else {
+        let (Some(outcome), Some((parent, call, attempt))) = (process.machine.outcome(), process.above)
+        else {
             return;
         };
         let after = match process.voice {
@@ -382,7 +394,9 @@ impl Tree {
                     process.used = Some((usage, longest.max(usage.completion)));
                 }
             }
-            RunEvent::ModelFailed { .. } if process.pending.model == Some(token) => process.pending.model = None,
+            RunEvent::ModelFailed { .. } if process.pending.model == Some(token) => {
+                process.pending.model = None
+            }
             _ => return,
         }
         self.take(run, event);
@@ -395,7 +409,8 @@ impl Tree {
         let moment = if crash { self.chance.below(4) } else { u64::MAX };
         let first = matches!(event, RunEvent::RunStarted { .. });
         if moment == 0 && !first {
-            if let (RunEvent::CancelRequested { .. }, Some(process)) = (&event, self.processes.get_mut(&run)) {
+            if let (RunEvent::CancelRequested { .. }, Some(process)) = (&event, self.processes.get_mut(&run))
+            {
                 process.letters.push(event);
             }
             return self.crash(run);
@@ -430,7 +445,8 @@ impl Tree {
     /// A process lets go of its run in good order: what it had begun is named.
     fn suspend(&mut self, run: RunId) {
         let Some(process) = self.processes.get_mut(&run) else { return };
-        let (calls, model) = (process.pending.calls.keys().copied().collect(), process.pending.model.is_some());
+        let (calls, model) =
+            (process.pending.calls.keys().copied().collect(), process.pending.model.is_some());
         let event = RunEvent::Suspended { calls, model };
         process.journal.push(Recorded { at: self.now, event: event.clone() });
         drop(process.machine.on(self.now, event));
@@ -504,7 +520,8 @@ impl Tree {
         let all = self.chance.percent(30);
         let is_struck = |id: &RunId, process: &Process| *id == run || all && Some(process.host) == host;
         let up = self.processes.iter().filter(|(_, process)| process.up == Up::Yes);
-        let struck: Vec<RunId> = up.filter(|(id, process)| is_struck(id, process)).map(|(id, _)| *id).collect();
+        let struck: Vec<RunId> =
+            up.filter(|(id, process)| is_struck(id, process)).map(|(id, _)| *id).collect();
         for run in struck {
             let dies = run != ROOT && self.chance.percent(self.world.temper.death);
             let after = self.chance.length_ms(10, 20_000);
@@ -528,7 +545,8 @@ impl Tree {
         let folded = match (&process.machine, self.world.workers.get(&process.agent)) {
             (Machine::Agent(machine), Some(Worker::Agent(spec))) => {
                 let seq = u64::try_from(journal.len()).unwrap_or(u64::MAX);
-                let snapshot = || Snapshot { seq, fold_version: FOLD_VERSION, body: machine.snapshot().into() };
+                let snapshot =
+                    || Snapshot { seq, fold_version: FOLD_VERSION, body: machine.snapshot().into() };
                 let snapshot = short.then(snapshot);
                 let mut recovery = Recovery::begin(run, Arc::clone(spec), snapshot.as_ref());
                 let after = usize::try_from(recovery.seq()).unwrap_or(0);
