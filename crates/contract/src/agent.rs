@@ -17,6 +17,10 @@ pub struct AgentSpec {
     pub answer: Option<AnswerSpec>,
     /// Whether it may ask the user, with the built-in tool `ask_user`.
     pub ask_user: bool,
+    /// Whether it has the notes that the runs of its tree share.
+    pub notes: bool,
+    /// Whether it sends messages to its parent and to the runs beside it, and is sent some.
+    pub messages: bool,
 }
 
 /// What the answers of an agent must look like.

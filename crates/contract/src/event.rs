@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attendance, CallKey, Failure, History, HistoryRepair, Lineage, ModelReply, Outcome, RunLimits, StoppedBy,
-    ToolOutput, Verified,
+    Attendance, CallKey, Failure, History, HistoryRepair, Lineage, ModelReply, Outcome, RunId, RunLimits,
+    StoppedBy, ToolOutput, Verified,
 };
 
 /// A fact of a run. The run's whole state is the fold of these, in order, with their times.
@@ -141,6 +141,17 @@ pub enum RunEvent {
         /// The user's words, redacted; blank when they had none.
         text: Arc<str>,
     },
+    /// Another run of the tree sent a message.
+    MessageReceived {
+        /// The sender's name for it; the same name twice is one message.
+        letter: Arc<str>,
+        /// The run that sent it.
+        from: RunId,
+        /// Its agent, as it is answered: by name, or by name and number.
+        agent: Arc<str>,
+        /// What it says, redacted: data.
+        text: Arc<str>,
+    },
     /// A timer of the run went off.
     TimerFired {
         /// Which.
@@ -180,6 +191,14 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "is_false")]
         model: bool,
     },
+}
+
+impl RunEvent {
+    /// Whether a run gets on by it. What only tells of its owners is no progress: a run that ends every
+    /// process that takes it up is known by that.
+    pub const fn moves(&self) -> bool {
+        !matches!(self, Self::Interrupted {} | Self::Suspended { .. } | Self::ConfigChosen { .. })
+    }
 }
 
 /// How one tool call ended.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKey, Letter};
+use crate::{CallKey, Letter, RunId};
 
 /// The content of a [`Letter`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,15 @@ pub enum LetterContent {
     Configure {
         /// The one that the agent has now, in place of the one the run has had so far.
         adopt: bool,
+    },
+    /// Another run of the tree says something.
+    Message {
+        /// The run.
+        from: RunId,
+        /// Its agent, as it is answered.
+        agent: Arc<str>,
+        /// What it says.
+        text: Arc<str>,
     },
     /// A call came to its end after the run had been taken over from the worker that had started it.
     LateResult {

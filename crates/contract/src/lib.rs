@@ -51,8 +51,8 @@ pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy, Trim};
 pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
 pub use shared_journal::{
-    Alarm, BlobHash, Claim, ClaimFilter, JournalError, LateResult, Letter, ListQuery, NotAHash, RunCounts,
-    RunMeta, RunState, SharedJournal, Snapshot, WorkerInfo,
+    Alarm, BlobHash, ChildRun, Claim, ClaimFilter, JournalError, LateResult, Letter, ListQuery, NotAHash,
+    Pad, Posted, RunCounts, RunMeta, RunState, SharedJournal, Snapshot, WorkerInfo,
 };
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, ErrorSpike, PastFailure, ServiceState,

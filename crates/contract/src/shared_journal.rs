@@ -39,7 +39,7 @@ pub struct Claim {
     pub fence: Fence,
     /// The last event there is.
     pub head: Seq,
-    /// How often it was claimed since its head last moved, this time included.
+    /// How often it was claimed since it last [got on](crate::RunEvent::moves), this time included.
     pub attempts: u32,
     /// The time of the last event.
     pub last_at: Timestamp,
@@ -117,6 +117,39 @@ pub struct Letter {
     pub body: Arc<[u8]>,
 }
 
+/// What became of a letter that is left only where there is room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// It is there.
+    New,
+    /// One of that id was there before.
+    Again,
+    /// It was not left: too many are unread.
+    Full,
+    /// It was not left: the run has ended.
+    Ended,
+}
+
+/// A run that another one started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildRun {
+    /// The run.
+    pub run: RunId,
+    /// The name of its agent.
+    pub agent: Arc<str>,
+    /// Where it stands.
+    pub state: RunState,
+}
+
+/// What the runs of one tree keep together, under their root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pad {
+    /// How often it was written.
+    pub version: u64,
+    /// The content, in the caller's own form.
+    pub body: Arc<[u8]>,
+}
+
 /// What a call came to after its run had been taken over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LateResult {
@@ -178,7 +211,7 @@ pub struct RunMeta {
     pub epoch: u64,
     /// The name of the worker that owns it or owned it last.
     pub owner: Option<Arc<str>>,
-    /// Claims since the head last moved.
+    /// Claims since it last [got on](crate::RunEvent::moves).
     pub attempts: u32,
     /// How long it is not claimable yet.
     pub ready_in: Duration,
@@ -373,6 +406,16 @@ pub trait SharedJournal: Journal {
     /// Leaves a letter for a run. Needs no fence. `false` when one of that id was there.
     fn send(&self, run: RunId, letter: Letter) -> BoxFuture<'_, Result<bool, JournalError>>;
 
+    /// Leaves a letter like [`send`](Self::send), but not for a run that has ended or has
+    /// `unread_max` letters that no event has taken in. Letters that are left at the same moment may
+    /// each find the last room.
+    fn post(
+        &self,
+        run: RunId,
+        letter: Letter,
+        unread_max: usize,
+    ) -> BoxFuture<'_, Result<Posted, JournalError>>;
+
     /// The letters that no event has taken in, oldest first.
     fn letters(&self, run: RunId) -> BoxFuture<'_, Result<Vec<Letter>, JournalError>>;
 
@@ -393,12 +436,28 @@ pub trait SharedJournal: Journal {
     /// The bytes of that hash.
     fn blob(&self, hash: BlobHash) -> BoxFuture<'_, Result<Option<Arc<[u8]>>, JournalError>>;
 
+    /// The pad of a tree; none while nothing was written.
+    fn pad(&self, root: RunId) -> BoxFuture<'_, Result<Option<Pad>, JournalError>>;
+
+    /// Writes the pad of a tree anew, if it is still at the expected version (0 for none), which then
+    /// counts up. `false` when it is not; and when a repetition after a broken connection finds its
+    /// own write. It is kept for as long as the root is.
+    fn put_pad(
+        &self,
+        root: RunId,
+        expected: u64,
+        body: Arc<[u8]>,
+    ) -> BoxFuture<'_, Result<bool, JournalError>>;
+
     /// Makes a paused or quarantined run claimable again, with its count of claims at zero. `false`
     /// when it was neither.
     fn reopen(&self, run: RunId) -> BoxFuture<'_, Result<bool, JournalError>>;
 
     /// Runs and all that decides what may happen to them, ordered by id.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>>;
+
+    /// The runs whose parent this one is, in the order of their creation, with their agents.
+    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>>;
 
     /// How many runs stand where; the code versions of `filter` are those of the asking worker.
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>>;

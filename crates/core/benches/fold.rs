@@ -167,6 +167,8 @@ fn spec(context_window: Option<Tokens>) -> Result<Arc<RunSpec>, Problem> {
         on_panic: PanicPolicy::Observe,
         answer: None,
         ask_user: false,
+        notes: false,
+        messages: false,
     };
     let model = ModelSpec {
         name: "m".into(),

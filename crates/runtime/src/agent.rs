@@ -62,6 +62,8 @@ impl Agent {
             on_panic: PanicPolicy::default(),
             answer: None,
             ask_user: false,
+            notes: false,
+            messages: false,
         };
         Self {
             inner: Arc::new(Inner {

@@ -96,6 +96,7 @@ impl CallAccounting {
                 | RunEvent::CancelRequested { .. }
                 | RunEvent::ConfigChosen { .. }
                 | RunEvent::LetterSetAside { .. }
+                | RunEvent::MessageReceived { .. }
                 | RunEvent::Interrupted {}
                 | RunEvent::Suspended { .. } => {}
             }

@@ -9,6 +9,7 @@ use dauntless_contract::{AgentSpec, ToolSpec};
 
 use super::ask_user;
 use crate::toolbox::{Quarantined, Toolbox};
+use crate::tree::TreeTool;
 
 /// Which tool of the run's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +45,16 @@ impl Builtin {
     }
 }
 
-/// The toolbox of an agent: the built-in tools that it has switched on, then its own.
+/// The toolbox of an agent: the built-in tools and those of its tree that it has switched on, then
+/// its own.
 ///
 /// A tool of its own with the name of one that is switched on is quarantined.
 pub fn toolbox(agent: &AgentSpec, own: Vec<Arc<ToolSpec>>) -> (Toolbox, Vec<Quarantined>) {
-    let is_taken = |spec: &Arc<ToolSpec>| Builtin::of(agent, &spec.name).is_some();
-    let (taken, own): (Vec<_>, Vec<_>) = own.into_iter().partition(is_taken);
     let on = Builtin::ALL.into_iter().filter(|builtin| builtin.is_on(agent));
-    let (toolbox, mut quarantined) =
-        Toolbox::build(on.map(|builtin| Arc::new(builtin.spec())).chain(own).collect());
+    let on: Vec<_> = on.map(|builtin| Arc::new(builtin.spec())).chain(TreeTool::specs(agent)).collect();
+    let is_taken = |spec: &Arc<ToolSpec>| on.iter().any(|taken| taken.name == spec.name);
+    let (taken, own): (Vec<_>, Vec<_>) = own.into_iter().partition(is_taken);
+    let (toolbox, mut quarantined) = Toolbox::build(on.into_iter().chain(own).collect());
     quarantined.extend(taken.into_iter().map(|spec| Quarantined {
         name: Arc::clone(&spec.name),
         reason: format!(

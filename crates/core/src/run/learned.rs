@@ -19,6 +19,10 @@ impl RunMachine {
             }
             RunEvent::CallVerified { call, verdict } => self.verified(now, phase, call, verdict, effects),
             RunEvent::OutcomeResolved { call, record, by: _ } => self.resolved(phase, call, record),
+            RunEvent::MessageReceived { letter, from: _, agent, text } => {
+                self.message_received(&phase, letter, agent, text);
+                phase
+            }
             RunEvent::RunStarted { .. }
             | RunEvent::ModelReplied { .. }
             | RunEvent::ModelFailed { .. }

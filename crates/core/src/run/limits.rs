@@ -45,6 +45,7 @@ impl RunMachine {
     /// Asks the model again, or for its last words when a limit is reached.
     pub(super) fn next_turn(&mut self, now: Timestamp, effects: &mut Vec<RunEffect>) -> Phase {
         self.tell_news(effects);
+        self.tell_messages(effects);
         match self.reached_limit() {
             Some(limit) => self.ask_last_words(now, limit, effects),
             None => self.ask(now, Purpose::Work, effects),

@@ -25,6 +25,7 @@ mod held;
 mod interrupted;
 mod learned;
 mod limits;
+mod messages;
 mod nudge;
 mod pace;
 mod park;
@@ -53,6 +54,7 @@ use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::redact::Redactor;
 use crate::toolbox::Toolbox;
+use crate::tree::mailbox::Mailbox;
 use crate::tree::{Delegation, Kin, Links, SETTLE_MAX};
 pub use answer::AnswerShape;
 pub(crate) use ask_user::NAME as ASK_USER;
@@ -254,6 +256,8 @@ pub struct RunMachine {
     under_way: UnderWay,
     /// Itself and the runs above it.
     kin: Kin,
+    /// What other runs said since the last request.
+    mailbox: Mailbox,
     phase: Phase,
 }
 
@@ -281,6 +285,7 @@ impl PartialEq for RunMachine {
             && self.lost == other.lost
             && self.under_way == other.under_way
             && self.kin == other.kin
+            && self.mailbox == other.mailbox
             && self.phase == other.phase
     }
 }
@@ -312,6 +317,7 @@ impl RunMachine {
             misfits: 0,
             lost: 0,
             under_way: UnderWay::default(),
+            mailbox: Mailbox::default(),
             phase: Phase::Created,
         }
     }

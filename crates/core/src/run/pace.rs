@@ -51,7 +51,7 @@ fn text_bytes(event: &RunEvent) -> usize {
             output.text.len()
         }
         RunEvent::ChildEnded { outcome, .. } => outcome.text.as_ref().map_or(0, |text| text.len()),
-        RunEvent::InputGiven { text, .. } => text.len(),
+        RunEvent::InputGiven { text, .. } | RunEvent::MessageReceived { text, .. } => text.len(),
         RunEvent::RunStarted { .. }
         | RunEvent::AttemptFailed { .. }
         | RunEvent::CallVerified { .. }

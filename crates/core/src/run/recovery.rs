@@ -153,6 +153,7 @@ impl RunMachine {
                 | RunEvent::ConfigChosen { .. }
                 | RunEvent::LetterSetAside { .. }
                 | RunEvent::OutcomeResolved { .. }
+                | RunEvent::MessageReceived { .. }
                 | RunEvent::Interrupted {}
                 | RunEvent::Suspended { .. },
             ) => true,

@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::loop_guard::LoopGuard;
 use crate::toolbox::Digest;
 use crate::tree::Kin;
+use crate::tree::mailbox::Mailbox;
 
 /// The version of the fold. To be counted up with every change after which the same events give
 /// another state, or the same state is written otherwise; snapshots of other versions are left aside.
@@ -71,6 +72,8 @@ struct State<'a> {
     under_way: UnderWay,
     kin: Kin,
     news: News,
+    #[serde(default, skip_serializing_if = "Mailbox::is_empty")]
+    mailbox: Mailbox,
     phase: Phase,
 }
 
@@ -103,6 +106,7 @@ impl RunMachine {
             under_way,
             kin,
             news,
+            mailbox,
             phase,
         } = self.clone();
         let (agent, history, is_sharp) = (declared(spec), history.messages().into(), context.is_sharp());
@@ -130,6 +134,7 @@ impl RunMachine {
             under_way,
             kin,
             news,
+            mailbox,
             phase,
         };
         serde_json::to_vec(&state).unwrap_or_default()
@@ -179,6 +184,7 @@ impl State<'_> {
             under_way,
             kin,
             news,
+            mailbox,
             mut phase,
         } = self;
         let history = History::from_messages(history.into_owned());
@@ -220,6 +226,7 @@ impl State<'_> {
             under_way,
             kin,
             news,
+            mailbox,
             phase,
         })
     }

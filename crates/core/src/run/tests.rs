@@ -17,6 +17,7 @@ mod delegation;
 mod fallbacks;
 mod growth;
 mod limits;
+mod messages;
 mod parking;
 mod properties;
 mod questions;
@@ -100,6 +101,8 @@ static AGENT: LazyLock<AgentSpec> = LazyLock::new(|| AgentSpec {
     on_panic: PanicPolicy::Observe,
     answer: None,
     ask_user: true,
+    notes: false,
+    messages: false,
 });
 
 /// Compiled once: schemas and patterns cost more than a run.

@@ -182,6 +182,7 @@ impl Story {
             | RunEvent::OutcomeResolved { .. }
             | RunEvent::ConfigChosen { .. }
             | RunEvent::LetterSetAside { .. }
+            | RunEvent::MessageReceived { .. }
             | RunEvent::Suspended { .. } => {}
         }
     }

@@ -20,6 +20,8 @@ fn spec() -> RunSpec {
         on_panic: PanicPolicy::default(),
         answer: None,
         ask_user: true,
+        notes: false,
+        messages: false,
     };
     let parameters = json!({ "type": "object", "properties": { "id": { "type": "string" } } });
     let tool = |name: &str, effect, on_exhausted| {

@@ -52,6 +52,9 @@ impl Story {
             RunEvent::InputGiven { call, text } => {
                 format!("{call}: the user answered: {}", self.quoted(text))
             }
+            RunEvent::MessageReceived { letter: _, from, agent, text } => {
+                format!("{} (run {from}) wrote: {}", self.quoted(agent), self.quoted(text))
+            }
             RunEvent::TimerFired { timer: RunTimer::WallClock } => "the time of the run was up".to_owned(),
             RunEvent::TimerFired { timer: RunTimer::Settle } => {
                 "calls that were still open were no longer waited for".to_owned()

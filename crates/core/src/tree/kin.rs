@@ -46,6 +46,8 @@ pub fn goal_of(input: &Json) -> Arc<str> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kin {
     run: RunId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<RunId>,
     root: RunId,
     /// From the root to the run itself.
     path: Vec<Ancestor>,
@@ -54,9 +56,20 @@ pub struct Kin {
 impl Kin {
     /// A run that works for an agent on a goal.
     pub fn new(run: RunId, agent: &Arc<str>, goal: &str, above: Option<Lineage>) -> Self {
+        let parent = above.as_ref().map(|above| above.parent);
         let (root, mut path) = above.map_or_else(|| (run, Vec::new()), |above| (above.root, above.path));
         path.push(Ancestor { agent: Arc::clone(agent), goal: digest(goal) });
-        Self { run, root, path }
+        Self { run, parent, root, path }
+    }
+
+    /// The run that started it, if one did.
+    pub const fn parent(&self) -> Option<RunId> {
+        self.parent
+    }
+
+    /// The topmost run of its tree.
+    pub const fn root(&self) -> RunId {
+        self.root
     }
 
     /// The lineage of its children.

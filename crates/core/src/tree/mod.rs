@@ -2,8 +2,10 @@
 //!
 //! A tree needs no shared state. Limits go down as slices, in the start of a child, and what was not
 //! used comes back with its end; both are events of runs, so a run that is folded again knows what
-//! its children hold. Nothing here starts a run or waits for one.
+//! its children hold. Notes and messages are shared by those whose agents have them switched on, and no
+//! limit depends on them. Nothing here starts a run or waits for one.
 
+mod address;
 mod budget;
 mod check;
 mod child;
@@ -12,18 +14,21 @@ mod kin;
 mod link;
 pub mod mailbox;
 pub mod notes;
+mod tools;
 mod waits;
 
 use std::sync::Arc;
 
 use dauntless_contract::{CallKey, History, Lineage, RunId, RunLimits};
 
+pub use address::{PARENT, Siblings};
 pub use budget::{Allowance, Ask, Purse, Slice};
 pub use check::check;
 pub(crate) use child::{Child, SETTLE_MAX};
 pub use end::{Class, End, said};
 pub use kin::{Kin, child_run, digest, goal_of};
 pub use link::{Hears, Link, LinkKind, LinkPolicy, Links, OnFailure, delegate_spec};
+pub use tools::TreeTool;
 pub use waits::Waits;
 
 /// A child run to be started, or to be found again if it was started before.

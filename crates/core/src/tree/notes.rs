@@ -2,70 +2,121 @@
 //!
 //! Nobody overwrites what they have not read: a change names the version that it replaces, and is
 //! refused when there is another by now. Versions count over all notes, so one that was removed and
-//! written anew never has an old number.
+//! written anew never has an old number. A change that is asked for again under its key, because
+//! nobody knows whether it was made, is made once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use dauntless_contract::Failure;
+use dauntless_contract::{Failure, Json, ToolOutput};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::excerpt::{counted, listed, shortened};
 
 /// Notes in one tree.
 pub const NOTES_MAX: usize = 100;
 /// Bytes of one note.
-pub const NOTE_BYTES_MAX: usize = 32 * 1024;
-/// Bytes of all notes together.
-pub const ALL_BYTES_MAX: usize = 1024 * 1024;
+pub const NOTE_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of all notes together: they are stored as one, with each change.
+pub const ALL_BYTES_MAX: usize = 256 * 1024;
 const NAME_BYTES_MAX: usize = 64;
+/// What a refused writer is shown of a note, in bytes.
+const SHOWN_BYTES_MAX: usize = 800;
+/// Changes back that one is known to have been made.
+const MADE_MAX: usize = 128;
 /// The version of a note that is not there.
 const NONE: u64 = 0;
 
-/// One note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+struct Note {
     /// Counts up with every change of any note; at least 1.
-    pub version: u64,
-    /// What it says.
-    pub text: Arc<str>,
+    version: u64,
+    text: Arc<str>,
     /// The agent that wrote it.
-    pub by: Arc<str>,
+    by: Arc<str>,
 }
 
-/// All notes of a tree. Equal writes in equal order give equal notes.
+/// All notes of a tree. Equal changes in equal order give equal notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notes {
     notes: BTreeMap<Arc<str>, Note>,
     last: u64,
+    /// The keys of the last changes, with the version that each made.
+    made: VecDeque<(Arc<str>, u64)>,
+}
+
+/// A change that somebody asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The same each time that this change is asked for.
+    pub key: Arc<str>,
+    /// The agent that asks for it.
+    pub by: Arc<str>,
+    /// The name of the note.
+    pub name: Arc<str>,
+    /// The version that it replaces; 0 where there is none.
+    pub version: u64,
+    /// What the note says from now on; an empty text removes it.
+    pub text: Arc<str>,
 }
 
 impl Notes {
-    /// A note, if there is one of this name.
-    pub fn get(&self, name: &str) -> Option<&Note> {
-        self.notes.get(name)
-    }
-
-    /// All notes, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Note)> {
-        self.notes.iter()
-    }
-
-    /// Writes a note in place of the version that the writer has read; 0 where there was none.
-    /// Answers the new version.
+    /// One note, or the list of all, as a model reads it.
     ///
     /// # Errors
-    /// `conflict` when there is another version by now; `too_large` or `invalid_arguments` when the
-    /// note cannot be kept. Nothing changes then.
-    pub fn write(
-        &mut self,
-        by: &Arc<str>,
-        name: &str,
-        version: u64,
-        text: &Arc<str>,
-    ) -> Result<u64, Failure> {
-        check_name(name)?;
-        self.check_version(name, version)?;
+    /// `not_found` when there is no note of that name, with those that there are.
+    pub fn read(&self, name: Option<&str>) -> Result<ToolOutput, Failure> {
+        let told = match name {
+            Some(name) => {
+                let Note { version, text, by } = self.notes.get(name).ok_or_else(|| self.missing(name))?;
+                json!({ "name": name, "version": version, "written_by": &**by, "text": &**text })
+            }
+            None => self
+                .notes
+                .iter()
+                .map(|(name, Note { version, text, by })| {
+                    json!({ "name": &**name, "version": version, "written_by": &**by, "bytes": text.len() })
+                })
+                .collect(),
+        };
+        Ok(ToolOutput::text(Json::from(told).as_str()))
+    }
+
+    /// The version that the change of this key made, if it was made.
+    pub fn made(&self, key: &str) -> Option<u64> {
+        self.made.iter().find(|(made, _)| **made == *key).map(|(_, version)| *version)
+    }
+
+    /// Makes a change, once. Answers the version that it made.
+    ///
+    /// # Errors
+    /// `conflict` when there is another version by now, with what it says; `not_found` when a note
+    /// that is not there shall be removed; `too_large` or `invalid_arguments` when the note cannot be
+    /// kept. Nothing changes then.
+    pub fn change(&mut self, change: Change) -> Result<u64, Failure> {
+        let Change { key, by, name, version, text } = change;
+        if let Some(version) = self.made(&key) {
+            return Ok(version);
+        }
+        check_name(&name)?;
+        self.check_version(&name, version)?;
+        if text.is_empty() {
+            self.notes.remove(&name).ok_or_else(|| self.missing(&name))?;
+            self.last += 1;
+        } else {
+            self.check_room(&name, &text)?;
+            self.last += 1;
+            self.notes.insert(name, Note { version: self.last, text, by });
+        }
+        if self.made.len() == MADE_MAX {
+            self.made.pop_front();
+        }
+        self.made.push_back((key, self.last));
+        Ok(self.last)
+    }
+
+    fn check_room(&self, name: &str, text: &str) -> Result<(), Failure> {
         if text.len() > NOTE_BYTES_MAX {
             return Err(Failure::too_large(format!(
                 "The note `{name}` would have {} bytes, and a note has at most {NOTE_BYTES_MAX}.",
@@ -84,47 +135,35 @@ impl Notes {
             ))
             .hint("Remove notes that nobody needs any more, or write less."));
         }
-        self.last += 1;
-        let note = Note { version: self.last, text: Arc::clone(text), by: Arc::clone(by) };
-        self.notes.insert(name.into(), note);
-        Ok(self.last)
-    }
-
-    /// Removes the version of a note that the caller has read.
-    ///
-    /// # Errors
-    /// `not_found` when there is no such note, `conflict` when there is another version by now.
-    pub fn remove(&mut self, name: &str, version: u64) -> Result<(), Failure> {
-        if self.get(name).is_none() {
-            let names = self.notes.keys().map(|name| &**name);
-            let there = if self.notes.is_empty() { "none".to_owned() } else { listed(names, 20) };
-            return Err(Failure::not_found(format!(
-                "There is no note {:?}.",
-                shortened(name, NAME_BYTES_MAX)
-            ))
-            .hint(format!("The notes that there are: {there}.")));
-        }
-        self.check_version(name, version)?;
-        self.notes.remove(name);
-        self.last += 1;
         Ok(())
     }
 
     fn check_version(&self, name: &str, read: u64) -> Result<(), Failure> {
-        let found = self.get(name).map_or(NONE, |note| note.version);
+        let found = self.notes.get(name).map_or(NONE, |note| note.version);
         if read == found {
             return Ok(());
         }
-        let message = match self.get(name) {
-            Some(note) => format!(
-                "The note `{name}` was not changed: it is at version {found} by now, written by `{}`, and not at {read}.",
-                note.by
+        let (message, hint) = match self.notes.get(name) {
+            Some(Note { text, by, .. }) => (
+                format!(
+                    "The note `{name}` is at version {found}, written by `{by}`, and not at {read}. It says: {}",
+                    Json::from(serde_json::Value::from(shortened(text, SHOWN_BYTES_MAX))).as_str()
+                ),
+                format!("Put your change into what it says now, and write that with version {found}."),
             ),
-            None => format!("The note `{name}` was not changed: it is not there any more, or never was."),
+            None => (
+                format!("The note `{name}` is not there any more, or never was."),
+                format!("Write it with version {NONE} to have a new one."),
+            ),
         };
-        Err(Failure::conflict(message).hint(format!(
-            "Read it again, put your change into what it says now, and write that with version {found}."
-        )))
+        Err(Failure::conflict(message).hint(hint))
+    }
+
+    fn missing(&self, name: &str) -> Failure {
+        let names = self.notes.keys().map(|name| &**name);
+        let there = if self.notes.is_empty() { "none".to_owned() } else { listed(names, 20) };
+        Failure::not_found(format!("There is no note {:?}.", shortened(name, NAME_BYTES_MAX)))
+            .hint(format!("The notes that there are: {there}."))
     }
 }
 

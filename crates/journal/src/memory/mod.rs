@@ -3,15 +3,16 @@
 
 mod runs;
 mod state;
+mod tree;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
-    LateResult, Letter, ListQuery, NewRun, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, Seq,
-    SharedJournal, Snapshot, WorkerInfo,
+    Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 
 use runs::{Inner, Shared};
@@ -150,6 +151,15 @@ impl SharedJournal for Memory {
         now(self.inner().send(run, letter))
     }
 
+    fn post(
+        &self,
+        run: RunId,
+        letter: Letter,
+        unread_max: usize,
+    ) -> BoxFuture<'_, Result<Posted, JournalError>> {
+        now(self.inner().post(run, letter, unread_max))
+    }
+
     fn letters(&self, run: RunId) -> BoxFuture<'_, Result<Vec<Letter>, JournalError>> {
         now(self.inner().letters(run))
     }
@@ -175,6 +185,19 @@ impl SharedJournal for Memory {
         now(Ok(self.inner().blob(hash)))
     }
 
+    fn pad(&self, root: RunId) -> BoxFuture<'_, Result<Option<Pad>, JournalError>> {
+        now(self.inner().pad(root))
+    }
+
+    fn put_pad(
+        &self,
+        root: RunId,
+        expected: u64,
+        body: Arc<[u8]>,
+    ) -> BoxFuture<'_, Result<bool, JournalError>> {
+        now(self.inner().put_pad(root, expected, body))
+    }
+
     fn reopen(&self, run: RunId) -> BoxFuture<'_, Result<bool, JournalError>> {
         let reopened = self.inner().reopen(run);
         self.shared.wake();
@@ -183,6 +206,10 @@ impl SharedJournal for Memory {
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>> {
         now(Ok(self.inner().list(query)))
+    }
+
+    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>> {
+        now(Ok(self.inner().children(parent)))
     }
 
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {

@@ -62,7 +62,7 @@ struct Worker {
 #[derive(Debug)]
 pub(super) struct Inner {
     ended_runs_max: usize,
-    runs: BTreeMap<RunId, Run>,
+    pub(super) runs: BTreeMap<RunId, Run>,
     /// Ended runs, oldest first.
     ended: VecDeque<RunId>,
     workers: BTreeMap<u64, Worker>,
@@ -152,6 +152,7 @@ impl Inner {
             letters: Vec::new(),
             late: BTreeMap::new(),
             blobs: config.into_iter().collect(),
+            pad: None,
             client_key,
             agent,
             parent,
@@ -281,11 +282,11 @@ impl Inner {
         Ok(run.snapshots.iter().rev().find(|kept| kept.fold_version == fold_version).cloned())
     }
 
-    fn run(&self, run: RunId) -> Result<&Run, JournalError> {
+    pub(super) fn run(&self, run: RunId) -> Result<&Run, JournalError> {
         self.runs.get(&run).ok_or(JournalError::NoSuchRun(run))
     }
 
-    fn run_mut(&mut self, run: RunId) -> Result<&mut Run, JournalError> {
+    pub(super) fn run_mut(&mut self, run: RunId) -> Result<&mut Run, JournalError> {
         self.runs.get_mut(&run).ok_or(JournalError::NoSuchRun(run))
     }
 
@@ -293,7 +294,7 @@ impl Inner {
         bounded("a letter", letter.body.len(), NOTE_BYTES_MAX, "bytes")?;
         let number = self.letters_ever;
         let run = self.run_mut(run)?;
-        let new = !run.letters.iter().any(|(known, ..)| known.id == letter.id);
+        let new = !run.knows(&letter.id);
         if new {
             run.letters.push((letter, Taken::No, number));
             self.letters_ever += 1;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dauntless_contract::{
-    AppendError, BlobHash, CallKey, CallRecord, ClaimFilter, Fence, Letter, Recorded, Release, RunId,
+    AppendError, BlobHash, CallKey, CallRecord, ClaimFilter, Fence, Letter, Pad, Recorded, Release, RunId,
     RunMeta, RunState, Seq, Snapshot, Timestamp,
 };
 
@@ -35,6 +35,7 @@ pub(super) struct Run {
     pub(super) letters: Vec<(Letter, Taken, u64)>,
     pub(super) late: BTreeMap<(CallKey, u64), CallRecord>,
     pub(super) blobs: BTreeSet<BlobHash>,
+    pub(super) pad: Option<Pad>,
     pub(super) client_key: Option<Arc<str>>,
     pub(super) agent: Arc<str>,
     pub(super) parent: Option<RunId>,
@@ -79,8 +80,10 @@ impl Run {
         if events.is_empty() {
             return Ok(expected);
         }
+        if events.iter().any(|recorded| recorded.event.moves()) {
+            self.attempts = 0;
+        }
         self.events.extend(events);
-        self.attempts = 0;
         self.last_write = Instant::now();
         for (letter, state, _) in &mut self.letters {
             if taken.contains(&letter.id) {
@@ -118,6 +121,10 @@ impl Run {
 
     pub(super) fn unread(&self) -> impl Iterator<Item = &Letter> {
         self.letters.iter().filter(|(_, taken, _)| *taken == Taken::No).map(|(letter, ..)| letter)
+    }
+
+    pub(super) fn knows(&self, letter: &str) -> bool {
+        self.letters.iter().any(|(known, ..)| &*known.id == letter)
     }
 
     /// The number of the letter that has waited longest.

@@ -5,6 +5,7 @@ mod link;
 mod notes;
 mod runs;
 mod schema;
+mod tree;
 mod value;
 mod wakes;
 mod workers;
@@ -15,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
-    LateResult, Letter, ListQuery, NewRun, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, Seq,
-    SharedJournal, Snapshot, WorkerInfo,
+    Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -241,6 +242,18 @@ impl SharedJournal for Postgres {
         })
     }
 
+    fn post(
+        &self,
+        run: RunId,
+        letter: Letter,
+        unread_max: usize,
+    ) -> BoxFuture<'_, Result<Posted, JournalError>> {
+        Box::pin(async move {
+            bounded("a letter", letter.body.len(), NOTE_BYTES_MAX, "bytes")?;
+            tree::post(&self.work, run, &letter, unread_max).await
+        })
+    }
+
     fn letters(&self, run: RunId) -> BoxFuture<'_, Result<Vec<Letter>, JournalError>> {
         Box::pin(notes::letters(&self.work, run))
     }
@@ -274,12 +287,32 @@ impl SharedJournal for Postgres {
         Box::pin(notes::blob(&self.work, hash))
     }
 
+    fn pad(&self, root: RunId) -> BoxFuture<'_, Result<Option<Pad>, JournalError>> {
+        Box::pin(tree::pad(&self.work, root))
+    }
+
+    fn put_pad(
+        &self,
+        root: RunId,
+        expected: u64,
+        body: Arc<[u8]>,
+    ) -> BoxFuture<'_, Result<bool, JournalError>> {
+        Box::pin(async move {
+            bounded("a pad", body.len(), NOTE_BYTES_MAX, "bytes")?;
+            tree::put_pad(&self.work, root, expected, &body).await
+        })
+    }
+
     fn reopen(&self, run: RunId) -> BoxFuture<'_, Result<bool, JournalError>> {
         Box::pin(workers::reopen(&self.work, run))
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>> {
         Box::pin(workers::list(&self.work, query))
+    }
+
+    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>> {
+        Box::pin(tree::children(&self.work, parent))
     }
 
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {

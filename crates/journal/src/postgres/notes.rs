@@ -12,12 +12,12 @@ use super::value::{int, micros, uint, uuid};
 use crate::stored::{decode_record, decode_snapshot, hash_of};
 use crate::{SLICE_EVENTS, SLICE_RUNS_MAX, Trouble};
 
-fn bad(error: tokio_postgres::Error) -> JournalError {
+pub(super) fn bad(error: tokio_postgres::Error) -> JournalError {
     Trouble::from(LinkError::Said(error)).into()
 }
 
 /// The rows; an error when there is neither one nor such a run.
-async fn rows_of(
+pub(super) async fn rows_of(
     link: &Link,
     run: RunId,
     rows: Result<Vec<Row>, LinkError>,

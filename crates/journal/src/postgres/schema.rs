@@ -8,10 +8,11 @@ use crate::Trouble;
 
 /// The numbered steps of the schema, oldest first. A released one never changes, and none takes
 /// away what the version before it uses, so that two versions can run side by side.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../migrations/postgres-0001.sql"),
     include_str!("../../migrations/postgres-0002.sql"),
     include_str!("../../migrations/postgres-0003.sql"),
+    include_str!("../../migrations/postgres-0004.sql"),
 ];
 
 const SERVER_MIN: i32 = 150_000;

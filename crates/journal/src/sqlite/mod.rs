@@ -6,6 +6,7 @@ mod lane;
 mod liveness;
 mod notes;
 mod runs;
+mod tree;
 mod value;
 mod workers;
 
@@ -15,9 +16,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Alarm, AppendError, BlobHash, BoxFuture, Claim, ClaimFilter, CreateError, Fence, Journal, JournalError,
-    LateResult, Letter, ListQuery, NewRun, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, Seq,
-    SharedJournal, Snapshot, WorkerInfo,
+    Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 use rusqlite::Connection;
 use tokio::sync::Notify;
@@ -224,6 +225,18 @@ impl SharedJournal for Sqlite {
         })
     }
 
+    fn post(
+        &self,
+        run: RunId,
+        letter: Letter,
+        unread_max: usize,
+    ) -> BoxFuture<'_, Result<Posted, JournalError>> {
+        Box::pin(async move {
+            bounded("a letter", letter.body.len(), NOTE_BYTES_MAX, "bytes")?;
+            self.write(letter.body.len(), move |db| tree::post(db, run, &letter, unread_max)).await
+        })
+    }
+
     fn letters(&self, run: RunId) -> BoxFuture<'_, Result<Vec<Letter>, JournalError>> {
         Box::pin(self.look(move |db| notes::letters(db, run)))
     }
@@ -257,6 +270,22 @@ impl SharedJournal for Sqlite {
         Box::pin(self.look(move |db| notes::blob(db, hash).map(Ok)))
     }
 
+    fn pad(&self, root: RunId) -> BoxFuture<'_, Result<Option<Pad>, JournalError>> {
+        Box::pin(self.look(move |db| tree::pad(db, root)))
+    }
+
+    fn put_pad(
+        &self,
+        root: RunId,
+        expected: u64,
+        body: Arc<[u8]>,
+    ) -> BoxFuture<'_, Result<bool, JournalError>> {
+        Box::pin(async move {
+            bounded("a pad", body.len(), NOTE_BYTES_MAX, "bytes")?;
+            self.write(body.len(), move |db| tree::put_pad(db, root, expected, &body)).await
+        })
+    }
+
     fn reopen(&self, run: RunId) -> BoxFuture<'_, Result<bool, JournalError>> {
         Box::pin(async move {
             let reopened = self.write(0, move |db| workers::reopen(db, run)).await?;
@@ -267,6 +296,10 @@ impl SharedJournal for Sqlite {
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>> {
         Box::pin(self.look(move |db| workers::list(db, query).map(Ok)))
+    }
+
+    fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>> {
+        Box::pin(self.look(move |db| tree::children(db, parent).map(Ok)))
     }
 
     fn counts(&self, filter: ClaimFilter) -> BoxFuture<'_, Result<RunCounts, JournalError>> {

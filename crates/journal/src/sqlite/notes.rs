@@ -102,7 +102,7 @@ pub(super) fn drop_ended(db: &Connection, kept: Duration, runs_max: usize) -> Re
         .query_map(params![before, slice, int(SLICE_EVENTS)], |row| row.get(0))?
         .collect::<Result<_>>()?;
     for run in &runs {
-        for table in ["event", "snapshot", "letter", "late_result"] {
+        for table in ["event", "snapshot", "letter", "late_result", "pad"] {
             db.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([run])?;
         }
         db.prepare_cached(

@@ -27,6 +27,7 @@ mod older;
 mod postgres_server;
 mod rig;
 mod server;
+mod sharing;
 mod sqlite;
 mod starting;
 
@@ -98,6 +99,13 @@ on_every_store! {
         one_run_can_be_claimed_past_all_others
         the_list_tells_whose_run_it_is_and_how_old
         the_runs_below_a_root_are_listed_alone
+    }
+    sharing {
+        a_pad_is_written_only_by_who_has_seen_it
+        of_many_who_write_a_pad_at_once_each_is_counted
+        a_pad_goes_with_its_root
+        a_letter_is_posted_while_there_is_room
+        children_are_listed_in_the_order_of_their_creation
     }
     keeping {
         dur_20_ended_runs_go_and_live_ones_stay

@@ -49,6 +49,12 @@ impl RunShell {
                     false => set_aside(&letter, format!("call {call} waited for no answer")),
                 }
             }
+            Ok(LetterContent::Message { from, agent, text }) => RunEvent::MessageReceived {
+                letter: Arc::clone(&letter.id),
+                from,
+                agent,
+                text: self.crew.brain.redactor().text(&text).into(),
+            },
             // It is for whoever claims the run next, and stays unread until then.
             Ok(LetterContent::Configure { .. }) => return,
             Ok(LetterContent::LateResult { call, epoch }) => {

@@ -24,6 +24,7 @@ enum Step {
     Suspends(u8, bool),
     AttemptFails(u32, u32),
     Resolves { back: u32, index: u32, how: usize },
+    Hears(u32),
     Waits(u64),
 }
 
@@ -93,6 +94,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Overflows),
         3 => any::<bool>().prop_map(Step::Summarises),
         3 => (0..5000u64).prop_map(Step::Waits),
+        3 => (0..40u32).prop_map(Step::Hears),
         3 => (0..6u32, 1..4u32).prop_map(|(index, attempt)| Step::AttemptFails(index, attempt)),
         6 => (0..4u32, 0..6u32, 0..8usize).prop_map(|(back, index, how)| Step::Resolves { back, index, how }),
     ];
@@ -194,6 +196,7 @@ fn take(scene: &mut Scene, step: Step) {
             let call = CallKey { turn: scene.turn.saturating_sub(back), index };
             scene.resolves(call, verdict(how))
         }
+        Step::Hears(letter) => scene.hears(letter, "writer", &format!("message {letter}")),
         Step::Waits(ms) => scene.wait(Duration::from_millis(ms)),
     };
 }
@@ -284,6 +287,10 @@ proptest! {
         play_out(&mut scene);
         scene.replay_is_equal();
         nothing_is_done_twice(&scene);
+
+        let told = scene.seen.iter().filter(|line| line.starts_with("nudge ")).flat_map(|line| line.lines());
+        let told: Vec<&str> = told.filter(|line| line.starts_with(r#"{"from":"writer""#)).collect();
+        prop_assert_eq!(told.iter().collect::<BTreeSet<_>>().len(), told.len(), "no message is told twice");
 
         let lines = |start: &'static str| scene.seen.iter().filter(move |line| line.starts_with(start));
         prop_assert_eq!(lines("end ").count(), 1, "exactly one stop reason");

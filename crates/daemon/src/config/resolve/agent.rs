@@ -60,6 +60,8 @@ impl Resolver<'_, '_> {
             instructions: instructions.into(),
             on_panic: file.on_panic.into(),
             answer,
+            notes: false,
+            messages: false,
             ask_user: file.ask_user,
         };
         self.priced(pointer, &model, models);
