@@ -197,7 +197,8 @@ impl Kin {
 /// Where a run stands, if there is one of this id.
 pub(crate) async fn find(journal: &dyn SharedJournal, run: RunId) -> Result<Option<RunMeta>, ChildError> {
     let after = Some(RunId::from_u128(run.as_u128().saturating_sub(1)));
-    let found = journal.list(ListQuery { state: None, after, limit: 1 }).await.map_err(unavailable)?;
+    let found =
+        journal.list(ListQuery { state: None, root: None, after, limit: 1 }).await.map_err(unavailable)?;
     Ok(found.into_iter().next().filter(|meta| meta.run == run))
 }
 

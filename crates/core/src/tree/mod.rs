@@ -28,7 +28,7 @@ pub(crate) use child::{Child, SETTLE_MAX};
 pub use end::{Class, End, said};
 pub use kin::{Kin, child_run, digest, goal_of};
 pub use link::{Hears, Link, LinkKind, LinkPolicy, Links, OnFailure, delegate_spec};
-pub use tools::TreeTool;
+pub use tools::{Asked, TreeTool};
 pub use waits::Waits;
 
 /// A child run to be started, or to be found again if it was started before.
