@@ -193,6 +193,14 @@ pub enum RunEvent {
     },
 }
 
+impl RunEvent {
+    /// Whether a run gets on by it. What only tells of its owners is no progress: a run that ends every
+    /// process that takes it up is known by that.
+    pub const fn moves(&self) -> bool {
+        !matches!(self, Self::Interrupted {} | Self::Suspended { .. } | Self::ConfigChosen { .. })
+    }
+}
+
 /// How one tool call ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallRecord {

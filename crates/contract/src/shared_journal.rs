@@ -39,7 +39,7 @@ pub struct Claim {
     pub fence: Fence,
     /// The last event there is.
     pub head: Seq,
-    /// How often it was claimed since its head last moved, this time included.
+    /// How often it was claimed since it last [got on](crate::RunEvent::moves), this time included.
     pub attempts: u32,
     /// The time of the last event.
     pub last_at: Timestamp,
@@ -219,7 +219,7 @@ pub struct RunMeta {
     pub epoch: u64,
     /// The name of the worker that owns it or owned it last.
     pub owner: Option<Arc<str>>,
-    /// Claims since the head last moved.
+    /// Claims since it last [got on](crate::RunEvent::moves).
     pub attempts: u32,
     /// How long it is not claimable yet.
     pub ready_in: Duration,

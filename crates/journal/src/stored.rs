@@ -50,6 +50,12 @@ pub(crate) struct StoredEvent {
 }
 
 impl StoredEvent {
+    /// As [`RunEvent::moves`].
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn moves(&self) -> bool {
+        !matches!(self.kind, "interrupted" | "suspended" | "config_chosen")
+    }
+
     fn new(at: Timestamp, text: &EventText) -> Self {
         let body = packed(text.body.as_bytes());
         let hash = (body.len() > INLINE_BYTES_MAX).then(|| hash_of(&body));

@@ -1,7 +1,8 @@
 //! The runtime: where agents run.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use dauntless_contract::{
@@ -29,7 +30,7 @@ use crate::lease::Lease;
 use crate::ledger::{Appender, Kin, Ledger, NewBorn};
 use crate::opening::{new_fence, start_event};
 use crate::orchestrator::{Crew, Opening, OrchestratorActor, RunArgs, RunMsg};
-use crate::run::{Canceller, RunHandle, RunStream};
+use crate::run::{Canceller, Reins, RunHandle, RunStream};
 use crate::submission::Submission;
 use crate::supervision::SupervisorHandle;
 use crate::supervisor::Branches;
@@ -52,6 +53,8 @@ pub(crate) struct Inner {
     runs: AtomicU64,
     /// Agents that have run, by identity. Read on every run, written once per agent.
     pub(crate) crews: RwLock<Crews>,
+    /// The runs that are driven under another one.
+    children: std::sync::Mutex<HashMap<RunId, Reins>>,
     /// Held while an agent's actors start, so that no tool is started twice.
     pub(crate) dependencies: Mutex<Dependencies>,
 }
@@ -95,6 +98,7 @@ impl Runtime {
                 stopping: AtomicBool::new(false),
                 runs: AtomicU64::new(0),
                 crews: RwLock::new(Crews::default()),
+                children: std::sync::Mutex::default(),
                 dependencies: Mutex::new(Dependencies::default()),
             }),
         }
@@ -292,6 +296,15 @@ impl Runtime {
             }
         };
         Ok(RunHandle { id: run, actor, parting: receiver, clock: Arc::clone(&settings.clock), submitted })
+    }
+
+    /// What steers a run that is driven here under another one.
+    pub fn child(&self, run: RunId) -> Option<Reins> {
+        self.children().get(&run).cloned()
+    }
+
+    pub(crate) fn children(&self) -> MutexGuard<'_, HashMap<RunId, Reins>> {
+        self.inner.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn downgrade(&self) -> WeakRuntime {

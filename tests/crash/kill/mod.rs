@@ -304,7 +304,7 @@ impl Round {
     }
 
     async fn list(&self, state: Option<RunState>) -> Result<Vec<RunMeta>, Error> {
-        Ok(self.store.list(ListQuery { state, after: None, limit: 100_000 }).await?)
+        Ok(self.store.list(ListQuery { state, root: None, after: None, limit: 100_000 }).await?)
     }
 
     async fn evidence(&self) -> Result<Evidence, Error> {

@@ -201,6 +201,10 @@ impl PlanMachine {
         if self.outcome().is_none() {
             let reason = StopReason::Internal { code: code.into() };
             let ending = Ending { reason, explanation: Some(explanation.into()), text: self.so_far.clone() };
+            for (number, Member { stage, .. }) in &self.members {
+                effects.extend(stage.child().map(|child| self.cancel(*number, child)));
+            }
+            self.forfeit_members();
             self.phase = self.end(now, ending, &mut effects);
         }
         effects

@@ -183,7 +183,9 @@ impl RunMachine {
         if self.takes_over(&slots, call) {
             return self.handed_over(now, slots, call, outcome, effects);
         }
-        self.take_child_end(&mut slots, call, &end, outcome, effects);
+        // One that was no longer needed ends nothing but itself.
+        let escalates = matches!(delegated.stage, ChildStage::Running(_));
+        self.take_child_end(&mut slots, (call, escalates), &end, outcome, effects);
         self.join_children(&mut slots, effects);
         self.go_on(now, slots, effects)
     }
@@ -198,7 +200,8 @@ impl RunMachine {
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         if let Some(delegated) = self.charge_child(&slots, call, attempt, outcome, effects) {
-            self.take_child_end(&mut slots, call, &End::new(&delegated.agent, outcome), outcome, effects);
+            let end = End::new(&delegated.agent, outcome);
+            self.take_child_end(&mut slots, (call, true), &end, outcome, effects);
         }
         self.settled(now, slots, reason, explanation, effects)
     }
@@ -247,7 +250,7 @@ impl RunMachine {
     fn take_child_end(
         &mut self,
         slots: &mut Slots,
-        call: CallKey,
+        (call, escalates): (CallKey, bool),
         end: &End<'_>,
         outcome: &Outcome,
         effects: &mut Vec<RunEffect>,
@@ -260,7 +263,7 @@ impl RunMachine {
             return self.answer_delegation(slots, call, Came::Answer(output), effects);
         }
         let failure = redactor.failure(end.failure());
-        let escalates = link.is_some_and(|link| link.policy.on_failure == OnFailure::Escalate);
+        let escalates = escalates && link.is_some_and(|link| link.policy.on_failure == OnFailure::Escalate);
         let terminal = (escalates && matches!(end.class(), Class::Terminal(_))).then(|| Terminal {
             reason: StopReason::ChildFailed {
                 agent: Arc::clone(&agent),
@@ -392,6 +395,12 @@ impl RunMachine {
         self.answer_delegation(&mut slots, call, failure.into(), effects);
         self.join_children(&mut slots, effects);
         self.go_on(now, slots, effects)
+    }
+
+    /// Tells the children of a run that ends at once to stop, without waiting for them.
+    pub(super) fn leave_children(&mut self, slots: &Slots, effects: &mut Vec<RunEffect>) {
+        effects.extend(slots.children().map(|(call, _, child)| self.cancel_child(call, child)));
+        self.forfeit_children(slots);
     }
 
     /// Charges the children that a run that ends waits for no longer: what they use until they hear of it

@@ -396,11 +396,14 @@ impl RunMachine {
         let phase = std::mem::replace(&mut self.phase, Phase::Created);
         self.phase = match phase {
             Phase::Ended(outcome) => Phase::Ended(outcome),
-            Phase::Created
+            phase @ (Phase::Created
             | Phase::Summarising(_)
             | Phase::Asking { .. }
             | Phase::Calling(_)
-            | Phase::Settling { .. } => {
+            | Phase::Settling { .. }) => {
+                if let Phase::Calling(slots) | Phase::Settling { slots, .. } = &phase {
+                    self.leave_children(slots, &mut effects);
+                }
                 let reason = StopReason::Internal { code: code.into() };
                 self.end(now, reason, Some(explanation.into()), None, &mut effects)
             }

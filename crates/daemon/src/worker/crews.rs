@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dauntless_contract::{
-    AppendError, BlobHash, Claim, JournalError, LetterContent, ReadError, Recorded, RunEvent, RunId, Seq,
-    SharedJournal,
+    AppendError, BlobHash, Claim, JournalError, LetterContent, ListQuery, ReadError, Recorded, RunEvent,
+    RunId, RunState, Seq, SharedJournal,
 };
-use dauntless_runtime::{Agent, BuildError, Runtime};
+use dauntless_runtime::{Agent, BuildError, Reins, Runtime};
 use tokio::sync::Mutex;
 
 use crate::config::{Config, OnConfigChange};
@@ -115,15 +115,27 @@ impl Crews {
         &self.app
     }
 
+    /// What steers a run that is driven here under another one.
+    pub(super) async fn child(&self, run: RunId) -> Option<Reins> {
+        let here = self.app.runtime().child(run);
+        match here {
+            Some(reins) => Some(reins),
+            None => self.former.lock().await.values().find_map(|app| app.runtime().child(run)),
+        }
+    }
+
     /// The agent that a claimed run goes on with. Where that was a choice, it is in the journal, and the
     /// claim knows of it.
     pub(super) async fn of(&self, claim: &mut Claim) -> Result<Crew, NoCrew> {
         let run = claim.fence.run;
         let journal = &*self.durable.journal;
         let first = journal.read(run, 0, 1).await?.pop();
-        let Some(RunEvent::RunStarted { agent, .. }) = first.map(|first| first.event) else {
+        let Some(RunEvent::RunStarted { agent, lineage, .. }) = first.map(|first| first.event) else {
             return Err(NoCrew::NoStart(run));
         };
+        if let Some(lineage) = lineage {
+            end_with_its_parent(journal, run, lineage.parent).await?;
+        }
         let now = self.current.get(&agent);
         let Some(began_with) = claim.config else { return self.as_it_is(&agent) };
         if now.is_some_and(|(hash, _)| *hash == began_with) && claim.head == 1 {
@@ -179,6 +191,22 @@ impl Crews {
         };
         Ok(Crew { agent: app.agent(Some(agent))?.clone(), app })
     }
+}
+
+/// Sees to it that a run whose parent is over ends as well. Its parent's process died before it had.
+async fn end_with_its_parent(
+    journal: &dyn SharedJournal,
+    run: RunId,
+    parent: RunId,
+) -> Result<(), JournalError> {
+    let after = Some(RunId::from_u128(parent.as_u128().saturating_sub(1)));
+    let found = journal.list(ListQuery { state: None, root: None, after, limit: 1 }).await?;
+    let is_over = found.first().is_none_or(|meta| meta.run != parent || meta.state == RunState::Ended);
+    if is_over {
+        let by = format!("its parent, run {parent}, which is over").into();
+        journal.send(run, LetterContent::Cancel { by }.letter("cancel")).await?;
+    }
+    Ok(())
 }
 
 /// The configuration that a run has now, and the one that it was preferred to.

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dauntless_contract::{Claim, JournalError, Progress, ReadError, Release, RunId, SharedJournal};
+use dauntless_contract::{
+    Claim, JournalError, LetterContent, Progress, ReadError, Recorded, Release, RunEvent, RunId,
+    SharedJournal, StopReason,
+};
 use dauntless_runtime::{DriveError, Parting, Reins, RunHandle, RunStream, SubmitError};
 
 use super::crews::Crew;
@@ -63,14 +66,32 @@ impl Driving {
         let (release, event) = match next {
             Next::Over => return,
             Next::Rest(why) => (Release::Ready { after: REST }, WorkerEvent::Lost { run, why }),
-            Next::Pause(why) => {
-                (Release::Paused { reason: Arc::clone(&why) }, WorkerEvent::Paused { run, why })
-            }
+            Next::Pause(why) => match self.cancelled(&claim).await {
+                Some(by) => {
+                    let reason = StopReason::Cancelled { by };
+                    let text = format!("{reason}; it could not be driven: {why}").into();
+                    (Release::Ended { reason: text }, WorkerEvent::Ended { run, reason })
+                }
+                None => (Release::Paused { reason: Arc::clone(&why) }, WorkerEvent::Paused { run, why }),
+            },
         };
         match self.journal.release(&claim.fence, release).await {
             Ok(()) => (self.tell)(&event),
             Err(error) => tracing::warn!(%run, %error, "a run that cannot be driven was not given back"),
         }
+    }
+
+    /// Who wants a run to end that nobody can drive. It is in its journal then.
+    async fn cancelled(&self, claim: &Claim) -> Option<Arc<str>> {
+        let letters = self.journal.letters(claim.fence.run).await.ok()?;
+        let (id, by) = letters.into_iter().find_map(|letter| match LetterContent::read(&letter) {
+            Ok(LetterContent::Cancel { by }) => Some((letter.id, by)),
+            _ => None,
+        })?;
+        let event = RunEvent::CancelRequested { by: Arc::clone(&by) };
+        let events = vec![Recorded { at: claim.resumes_at(), event }];
+        self.journal.append_taking(&claim.fence, claim.head, events, vec![id]).await.ok()?;
+        Some(by)
     }
 
     async fn driven(&self, claim: &mut Claim, crews: &Crews) -> Next {
@@ -139,10 +160,15 @@ impl Driving {
     }
 
     /// Brings the letters of the runs that are driven here.
-    pub(super) async fn bring_letters(&self) {
+    pub(super) async fn bring_letters(&self, crews: &Crews) {
         let brought = async {
             for run in self.journal.with_news().await? {
-                let Some(reins) = self.runs().get(&run).cloned() else { continue };
+                let at_the_top = self.runs().get(&run).cloned();
+                let reins = match at_the_top {
+                    Some(reins) => Some(reins),
+                    None => crews.child(run).await,
+                };
+                let Some(reins) = reins else { continue };
                 for letter in self.journal.letters(run).await? {
                     reins.deliver(letter);
                 }

@@ -251,7 +251,7 @@ impl Worker {
             if let (Some(only), true) = (only, tasks.is_empty()) {
                 break if claimed_any { Ok(()) } else { Err(WorkerError::NotClaimable(only)) };
             }
-            self.driving.bring_letters().await;
+            self.driving.bring_letters(&crews).await;
             if claimed == CLAIMED_AT_ONCE {
                 continue;
             }

@@ -80,8 +80,10 @@ impl Run {
         if events.is_empty() {
             return Ok(expected);
         }
+        if events.iter().any(|recorded| recorded.event.moves()) {
+            self.attempts = 0;
+        }
         self.events.extend(events);
-        self.attempts = 0;
         self.last_write = Instant::now();
         for (letter, state, _) in &mut self.letters {
             if taken.contains(&letter.id) {

@@ -34,10 +34,11 @@ macro_rules! append_with {
             "
     WITH i AS (
         SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[],
-                             $7::bigint[], $8::uuid[])
-            AS t (run, head, epoch, token, events, first_at, last_at, append_id)),
+                             $7::bigint[], $8::uuid[], $17::boolean[])
+            AS t (run, head, epoch, token, events, first_at, last_at, append_id, moves)),
     g AS (
-        UPDATE run SET head = run.head + i.events, last_at = i.last_at, written_at = clock_timestamp(), attempts = 0
+        UPDATE run SET head = run.head + i.events, last_at = i.last_at, written_at = clock_timestamp(),
+                       attempts = CASE WHEN i.moves THEN 0 ELSE run.attempts END
         FROM i WHERE run.id = i.run AND run.head = i.head AND run.epoch = i.epoch AND run.token = i.token
                  AND run.last_at <= i.first_at
         RETURNING run.id, i.head, i.epoch, i.append_id),
@@ -60,10 +61,10 @@ const APPEND: &str = append_with!("", "", "");
 
 const APPEND_LARGE: &str = append_with!(
     ", body_hash",
-    ", $17::bytea[]",
+    ", $18::bytea[]",
     ",
     t AS (
-        SELECT t.* FROM g JOIN unnest($18::uuid[], $19::bytea[], $20::bytea[]) AS t (run, hash, body) ON t.run = g.id
+        SELECT t.* FROM g JOIN unnest($19::uuid[], $20::bytea[], $21::bytea[]) AS t (run, hash, body) ON t.run = g.id
         ORDER BY t.hash),
     b AS (INSERT INTO blob (hash, body) SELECT hash, body FROM t ON CONFLICT DO NOTHING),
     u AS (INSERT INTO blob_of_run (run, hash) SELECT run, hash FROM t ON CONFLICT DO NOTHING)"
@@ -253,6 +254,8 @@ struct Columns<'a> {
     bodies: Vec<&'a [u8]>,
     letter_runs: Vec<Uuid>,
     letter_ids: Vec<&'a str>,
+    /// Of each append, whether its run gets on by it.
+    moves: Vec<bool>,
     /// Of each event, where its body is a blob.
     hashes: Vec<Option<&'a [u8]>>,
     blob_runs: Vec<Uuid>,
@@ -267,8 +270,8 @@ async fn send(link: &Link, batch: &BTreeMap<Uuid, Append>) -> Result<Vec<Row>, L
     }
     let Columns { runs, heads, epochs, tokens, counts, first_ats, last_ats, append_ids, .. } = &columns;
     let Columns { event_runs, places, kinds, versions, ats, bodies, letter_runs, letter_ids, .. } = &columns;
-    let Columns { hashes, blob_runs, blob_hashes, blob_bodies, .. } = &columns;
-    let values: [&(dyn ToSql + Sync); 20] = [
+    let Columns { moves, hashes, blob_runs, blob_hashes, blob_bodies, .. } = &columns;
+    let values: [&(dyn ToSql + Sync); 21] = [
         runs,
         heads,
         epochs,
@@ -285,6 +288,7 @@ async fn send(link: &Link, batch: &BTreeMap<Uuid, Append>) -> Result<Vec<Row>, L
         bodies,
         letter_runs,
         letter_ids,
+        moves,
         hashes,
         blob_runs,
         blob_hashes,
@@ -306,6 +310,7 @@ impl<'a> Columns<'a> {
         self.first_ats.push(int(append.first_at().as_micros()));
         self.last_ats.push(int(append.last_at().as_micros()));
         self.append_ids.push(append.id);
+        self.moves.push(append.events.iter().any(StoredEvent::moves));
         for (place, event) in (1..).zip(&append.events) {
             self.event_runs.push(run);
             self.places.push(place);

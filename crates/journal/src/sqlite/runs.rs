@@ -118,7 +118,8 @@ pub(super) fn append(
     let head = expected + events.len() as Seq;
     let run: Option<i64> = db
         .prepare_cached(
-            "UPDATE run SET head = ?1, last_at = ?2, written_at = ?3, attempts = 0
+            "UPDATE run SET head = ?1, last_at = ?2, written_at = ?3,
+                            attempts = CASE WHEN ?9 THEN 0 ELSE attempts END
              WHERE id = ?4 AND head = ?5 AND epoch = ?6 AND token = ?7 AND last_at <= ?8 RETURNING n",
         )?
         .query_row(
@@ -130,7 +131,8 @@ pub(super) fn append(
                 int(expected),
                 int(fence.epoch),
                 fence.token.to_be_bytes(),
-                int(first.at.as_micros())
+                int(first.at.as_micros()),
+                events.iter().any(StoredEvent::moves)
             ],
             |row| row.get(0),
         )

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     AppendError, CallKey, CallRecord, CallVerdict, ClaimFilter, Failure, JournalError, LateResult, ListQuery,
-    NewRun, Release, RunCounts, RunState, Snapshot,
+    NewRun, Recorded, Release, RunCounts, RunEvent, RunState, Snapshot,
 };
 use expect_test::expect;
 
@@ -221,7 +221,11 @@ pub(crate) async fn dur_27_a_run_that_ends_its_workers_is_put_in_quarantine(rig:
     create(&rig.open().await, 1).await;
     for death in 1..=5 {
         let worker = rig.worker("w").await;
-        assert_eq!(claim(&worker, 1).await.remove(0).attempts, death);
+        let claimed = claim(&worker, 1).await.remove(0);
+        assert_eq!(claimed.attempts, death);
+        // That it was taken up again is no progress.
+        let again = Recorded { at: claimed.last_at, event: RunEvent::Interrupted {} };
+        worker.append(&claimed.fence, claimed.head, vec![again]).await.unwrap();
     }
     let worker = rig.worker("w").await;
     create(&worker, 2).await;
@@ -236,7 +240,7 @@ pub(crate) async fn dur_27_a_run_that_ends_its_workers_is_put_in_quarantine(rig:
     assert!(worker.reopen(run(1)).await.unwrap());
     let claimed = claim(&worker, 9).await.remove(0);
     assert_eq!(claimed.attempts, 1);
-    append(&worker, &claimed.fence, 1, "progress").await;
+    append(&worker, &claimed.fence, claimed.head, "progress").await;
     assert_eq!(worker.list(ALL).await.unwrap()[0].attempts, 0);
 }
 

@@ -14,7 +14,7 @@ use ractor::{ActorRef, ActorStatus};
 use super::{RunMsg, RunShell, Standing};
 use crate::agent::Agent;
 use crate::child::{Begun, Birth, ChildError};
-use crate::run::{Parting, Reins};
+use crate::run::{Parting, Reins, RunHandle};
 use crate::runtime::WeakRuntime;
 use crate::watch::WatchedChild;
 
@@ -168,9 +168,8 @@ impl Attendant {
                     continue;
                 }
                 Ok(Begun::Here { handle, again }) => {
-                    self.tell(ChildNews::Begun(handle.reins()));
                     before = again;
-                    handle.parting().await
+                    self.driven(handle).await
                 }
                 Err(ChildError::Unavailable(why)) => {
                     tracing::warn!(run = %self.birth.delegation.run, why, "a child cannot be begun at present");
@@ -203,6 +202,20 @@ impl Attendant {
             runtime.let_go(fence).await;
         }
         None
+    }
+
+    /// Waits while it is driven here, where letters find it meanwhile.
+    async fn driven(&self, handle: RunHandle) -> Parting {
+        let (run, reins) = (handle.id(), handle.reins());
+        if let Some(runtime) = self.runtime.upgrade() {
+            runtime.children().insert(run, reins.clone());
+        }
+        self.tell(ChildNews::Begun(reins));
+        let parting = handle.parting().await;
+        if let Some(runtime) = self.runtime.upgrade() {
+            runtime.children().remove(&run);
+        }
+        parting
     }
 
     /// Whether its parent is not there any more.

@@ -168,7 +168,7 @@ mod durable {
     }
 
     async fn metas(store: &Memory) -> Vec<RunMeta> {
-        store.list(ListQuery { state: None, after: None, limit: 100 }).await.unwrap()
+        store.list(ListQuery { state: None, root: None, after: None, limit: 100 }).await.unwrap()
     }
 
     #[tokio::test(start_paused = true)]

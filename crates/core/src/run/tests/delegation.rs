@@ -343,6 +343,26 @@ fn a_child_that_never_ends_meets_its_deadline_and_counts_as_having_used_all_it_h
 }
 
 #[test]
+fn a_child_that_a_cancelled_run_waits_for_no_longer_counts_as_having_used_all_it_held() {
+    let mut scene = crew();
+    scene.asks(&[("writer", GOAL), ("pay", "{}")]).on(RunEvent::CancelRequested { by: "ann".into() });
+    scene.on(RunEvent::TimerFired { timer: RunTimer::Settle });
+    let totals = scene.machine.outcome().expect("it has ended").totals;
+    assert_eq!((totals.usage.total(), totals.tool_calls), (Tokens(6000), 2 + 499));
+    assert_eq!((totals.children, totals.effects), (50, 2), "what it may have done is counted as well");
+    scene.replay_is_equal();
+}
+
+#[test]
+fn a_run_that_breaks_tells_its_children_to_stop() {
+    let mut scene = crew();
+    scene.asks(&[("writer", GOAL)]);
+    let effects = scene.machine.fail(scene.now, "test", "It broke.");
+    assert!(matches!(effects.first(), Some(RunEffect::CancelChild { .. })), "{effects:?}");
+    assert_eq!(scene.machine.totals().children, 50);
+}
+
+#[test]
 fn after_a_crash_children_are_found_again_and_nothing_about_them_is_unknown() {
     let mut scene = crew();
     let goals = [goal(0), goal(1)];
@@ -379,6 +399,19 @@ fn the_first_success_cancels_the_others_where_the_links_are_joined_so() {
     scene.child(1, 1, outcome(StopReason::Cancelled { by: "its parent".into() }, None, 1));
     assert_eq!([2, 1].map(|back| scene.observation(back)["error"].clone()), ["tool_error", "cancelled"]);
     assert_eq!(scene.observation(0)["answer"], "C");
+}
+
+#[test]
+fn a_child_that_is_no_longer_needed_ends_nothing_but_itself() {
+    let mut scene = crew_with(LIMITS.clone(), |spec| spec.links.join = Join::FirstSuccess);
+    let goals = [goal(0), goal(1)];
+    scene.asks(&[("writer", &*goals[0]), ("researcher", &*goals[1])]).child_says(0, "A").child(
+        1,
+        1,
+        keyless(),
+    );
+    scene.says("A, then.");
+    assert_eq!(scene.stop_reason(), "completed");
 }
 
 #[test]

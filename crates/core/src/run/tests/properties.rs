@@ -304,10 +304,13 @@ proptest! {
             Message::Assistant { calls, .. } => calls.len(),
             _ => 0,
         });
-        prop_assert_eq!(
-            asked.sum::<usize>(),
-            usize::try_from(scene.machine.totals().tool_calls).unwrap(),
-            "every call that was asked for is in the history, answered"
+        let (totals, asked) = (scene.machine.totals(), asked.sum::<usize>());
+        let counted = usize::try_from(totals.tool_calls).unwrap();
+        // One that was given up counts with all that it held, other children and calls included.
+        let is_given_up = usize::try_from(totals.children).unwrap() > lines("child ").count();
+        prop_assert!(
+            if is_given_up { asked < counted } else { asked == counted },
+            "every call that was asked for is in the history, answered: {} of {}", asked, counted
         );
     }
 }

@@ -208,6 +208,13 @@ impl Books {
         self.pages.get(&parent)?.held.get(&call).map(|held| held.attempt)
     }
 
+    #[cfg(test)]
+    pub(super) fn asked(&mut self, run: RunId, turn: u32, calls: u32) {
+        if let Some(page) = self.pages.get_mut(&run) {
+            page.asked.push((turn, calls));
+        }
+    }
+
     pub(super) fn never_started(&mut self, run: RunId, outcome: &Outcome) {
         self.never.insert(run, outcome.clone());
     }
@@ -478,7 +485,7 @@ impl Books {
     }
 
     /// Each call has one observation in its place, and it tells what the call came to.
-    fn check_observations(&mut self, at: Timestamp, run: RunId, messages: &[Message]) {
+    pub(super) fn check_observations(&mut self, at: Timestamp, run: RunId, messages: &[Message]) {
         let Some(page) = self.pages.get(&run) else { return };
         let number = page.number;
         let mut wrong = Vec::new();

@@ -55,7 +55,8 @@ impl Asking<'_> {
         if *self.offer == Offer::Nothing {
             return Thought::Reply(self.reply(Some(partial(self.number)), Vec::new(), temper, chance));
         }
-        if chance.percent(20) {
+        // The first turn seldom ends it, so that trees grow.
+        if chance.percent(if self.before.is_none() { 5 } else { 25 }) {
             let good = if chance.percent(40) { format!(" {GOOD}") } else { String::new() };
             let said = answer(self.number) + &good;
             return Thought::Reply(self.reply(Some(said), Vec::new(), temper, chance));

@@ -435,8 +435,20 @@ impl Tree {
             self.carry_out(run, effect);
         }
         if crash {
+            if moment == 3 && self.chance.percent(50) && self.drives(run) {
+                self.suspend(run);
+            }
             self.crash(run);
         }
+    }
+
+    /// A process lets go of its run in good order: what it had begun is named.
+    fn suspend(&mut self, run: RunId) {
+        let Some(process) = self.processes.get_mut(&run) else { return };
+        let (calls, model) = (process.pending.calls.keys().copied().collect(), process.pending.model.is_some());
+        let event = RunEvent::Suspended { calls, model };
+        process.journal.push(Recorded { at: self.now, event: event.clone() });
+        drop(process.machine.on(self.now, event));
     }
 
     fn carry_out(&mut self, run: RunId, effect: RunEffect) {

@@ -110,14 +110,14 @@ impl Temper {
     fn draw(chance: &mut Chance) -> Self {
         Self {
             crash_permille: chance.pick(&[0, 0, 5, 20, 80]),
-            death: chance.pick(&[0, 0, 10]),
+            death: chance.pick(&[0, 0, 0, 10]),
             silent: chance.pick(&[0, 0, 0, 3]),
             late: chance.pick(&[0, 0, 5]),
-            delegates: chance.pick(&[40, 60, 80]),
-            unable: chance.pick(&[0, 3, 10, 25]),
+            delegates: chance.pick(&[50, 80, 95]),
+            unable: chance.pick(&[0, 0, 3, 10, 25]),
             wordy: chance.pick(&[0, 0, 30]),
             workers: chance.count(1, 4),
-            cancelled_at: chance.percent(25).then(|| chance.length_ms(0, 60_000)),
+            cancelled_at: chance.percent(20).then(|| chance.length_ms(0, 60_000)),
             hop: chance.length_ms(0, 50),
         }
     }
@@ -126,27 +126,37 @@ impl Temper {
 fn own_limits(chance: &mut Chance) -> RunLimits {
     RunLimits {
         turns: chance.count(1, 6),
-        tokens: Tokens(chance.pick(&[300, 2000, 20_000, 2_000_000])),
-        cost: MicroUsd(chance.pick(&[0, 500, 5000, 10_000_000, 10_000_000])),
-        wall_clock: chance.length_ms(2000, 300_000),
-        tool_calls: chance.pick(&[0, 3, 10, 1000]),
-        depth: chance.count(1, 8),
-        children: chance.pick(&[0, 2, 10, 50]),
-        children_at_once: chance.count(1, 6),
+        tokens: Tokens(one_in(8, 300, 20_000, 2_000_000, chance)),
+        cost: MicroUsd(one_in(8, 0, 5000, 10_000_000, chance)),
+        wall_clock: if chance.percent(30) { chance.length_ms(2000, 30_000) } else { Duration::from_secs(600) },
+        tool_calls: small(8, 0, 10, 1000, chance),
+        depth: small(10, 1, 3, 8, chance),
+        children: small(10, 0, 10, 50, chance),
+        children_at_once: chance.count(1, 8),
     }
 }
 
 fn root_limits(chance: &mut Chance) -> RunLimits {
     RunLimits {
-        turns: chance.count(2, 6),
-        tokens: Tokens(chance.pick(&[500, 3000, 20_000, 200_000])),
-        cost: MicroUsd(chance.pick(&[2000, 20_000, 10_000_000])),
-        wall_clock: chance.length_ms(10_000, 600_000),
-        tool_calls: chance.pick(&[5, 30, 200]),
-        depth: chance.count(1, 7),
-        children: chance.pick(&[3, 12, 49, 49]),
+        turns: chance.count(2, 8),
+        tokens: Tokens(one_in(4, 500, 20_000, 2_000_000, chance)),
+        cost: MicroUsd(one_in(5, 2000, 50_000, 10_000_000, chance)),
+        wall_clock: if chance.percent(40) { chance.length_ms(10_000, 60_000) } else { Duration::from_secs(900) },
+        tool_calls: small(4, 5, 100, 5000, chance),
+        depth: small(4, 1, 4, 8, chance),
+        children: small(3, 1, 20, 49, chance),
         children_at_once: chance.count(1, 8),
     }
+}
+
+/// Plenty, but in one world of so many something between two small numbers.
+fn one_in(worlds: u64, low: u64, high: u64, plenty: u64, chance: &mut Chance) -> u64 {
+    if chance.below(worlds) == 0 { chance.between(low, high) } else { plenty }
+}
+
+/// The same for counts.
+fn small(worlds: u64, low: u32, high: u32, plenty: u32, chance: &mut Chance) -> u32 {
+    if chance.below(worlds) == 0 { chance.count(low, high) } else { plenty }
 }
 
 /// An agent with links to some of those below it.
@@ -186,7 +196,7 @@ fn agent(name: &Arc<str>, below: &[(&Arc<str>, &RunLimits)], chance: &mut Chance
 
 fn links(below: &[(&Arc<str>, &RunLimits)], chance: &mut Chance) -> Links {
     let mut chosen = BTreeMap::new();
-    for _ in 0..chance.below(6) {
+    for _ in 0..chance.between(1, 6) {
         if let Some((name, limits)) = one_of(below, chance) {
             chosen.insert(Arc::clone(name), *limits);
         }
