@@ -127,5 +127,15 @@ pub fn full(to: &str) -> Failure {
     .hint("Go on without it, or send it later.")
 }
 
+/// The receiver has come to its end.
+pub fn ended(to: &str) -> Failure {
+    Failure::not_found(format!("`{to}` has ended and reads no messages any more.")).hint("Go on without it.")
+}
+
+/// The receiver's agent takes no part in messages.
+pub fn reads_none(to: &str) -> Failure {
+    Failure::not_found(format!("`{to}` reads no messages.")).hint("Go on without it.")
+}
+
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 //! its children hold. Notes and messages are shared by those whose agents have them switched on, and no
 //! limit depends on them. Nothing here starts a run or waits for one.
 
-mod address;
+pub mod address;
 mod budget;
 mod check;
 mod child;
@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use dauntless_contract::{CallKey, History, Lineage, RunId, RunLimits};
 
-pub use address::{PARENT, Siblings};
 pub use budget::{Allowance, Ask, Purse, Slice};
 pub use check::check;
 pub(crate) use child::{Child, SETTLE_MAX};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use dauntless_contract::{
     EffectState, Failure, Letter, LetterContent, Posted, RunEvent, RunId, SharedJournal, ToolCtx, ToolOutput,
 };
+use dauntless_core::tree::TreeTool;
+use dauntless_core::tree::address::{self, PARENT};
 use dauntless_core::tree::mailbox::{self, MESSAGES_MAX};
-use dauntless_core::tree::{PARENT, TreeTool};
 use tokio::sync::oneshot;
 
 use super::{Commons, Member};
@@ -42,13 +43,7 @@ impl Commons {
     ) -> Result<ToolOutput, Failure> {
         let caller = self.caller(ctx.run)?;
         mailbox::check(text)?;
-        let Some(parent) = caller.kin.parent() else {
-            return Err(Failure::not_found(
-                "There is nobody to write to: no agent asked this run, and none works \
-                                           beside it.",
-            )
-            .hint("Put what you have to say into your answer."));
-        };
+        let parent = caller.kin.parent().ok_or_else(address::alone)?;
         let siblings = self.siblings(parent).await?;
         let receiver = match to {
             PARENT => parent,
@@ -67,7 +62,7 @@ impl Commons {
         match posted {
             Posted::New | Posted::Again => Ok(mailbox::sent(to)),
             Posted::Full => Err(mailbox::full(to)),
-            Posted::Ended => Err(ended(to)),
+            Posted::Ended => Err(mailbox::ended(to)),
         }
     }
 
@@ -84,7 +79,7 @@ impl Commons {
             None => takes_messages(journal, receiver).await?,
         };
         if !takes {
-            return Err(reads_none(to));
+            return Err(mailbox::reads_none(to));
         }
         let letter = message.letter();
         let posted = journal.post(receiver, letter.clone(), MESSAGES_MAX).await.map_err(|error| {
@@ -104,7 +99,7 @@ impl Commons {
             return Ok(Posted::Ended);
         };
         if !takes_messages {
-            return Err(reads_none(to));
+            return Err(mailbox::reads_none(to));
         }
         let (reply, answer) = oneshot::channel();
         let _ = actor.send_message(RunMsg::Message { message, reply });
@@ -124,12 +119,4 @@ async fn takes_messages(journal: &dyn SharedJournal, run: RunId) -> Result<bool,
         }
         _ => false,
     }))
-}
-
-fn reads_none(to: &str) -> Failure {
-    Failure::not_found(format!("`{to}` reads no messages.")).hint("Go on without it.")
-}
-
-fn ended(to: &str) -> Failure {
-    Failure::not_found(format!("`{to}` has ended and reads no messages any more.")).hint("Go on without it.")
 }

@@ -13,8 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dauntless_contract::{Failure, JournalError, RunId, SharedJournal, Tool};
 use dauntless_core::redact::Redactor;
+use dauntless_core::tree::address::Siblings;
 use dauntless_core::tree::notes::Notes;
-use dauntless_core::tree::{Kin, Siblings, TreeTool};
+use dauntless_core::tree::{Kin, TreeTool};
 use ractor::ActorRef;
 
 use crate::ledger::Ledger;
