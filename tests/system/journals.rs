@@ -88,6 +88,8 @@ impl Agent {
             notes: false,
             messages: false,
             ask_user: self.ask_user,
+            notes: false,
+            messages: false,
         };
         let tools = self.tools.into_iter().map(|tool| Arc::new(tool.spec())).collect();
         let (toolbox, quarantined) = toolbox(&agent, tools);

@@ -192,6 +192,8 @@ fn agent(name: &Arc<str>, below: &[(&Arc<str>, &RunLimits)], chance: &mut Chance
             notes: false,
             messages: false,
             ask_user: false,
+            notes: false,
+            messages: false,
         },
         toolbox: TOOLBOX.clone(),
         answer: None,
