@@ -105,6 +105,8 @@ pub(crate) fn opening(config: &Config, name: &str) -> Option<(AgentSpec, Toolbox
         on_panic: PanicPolicy::default(),
         answer: None,
         ask_user: false,
+        notes: false,
+        messages: false,
     };
     let (toolbox, _) = toolbox(&spec, Vec::new());
     Some((spec, toolbox, plan.limits.clone()))

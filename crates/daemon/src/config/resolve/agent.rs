@@ -61,6 +61,8 @@ impl Resolver<'_, '_> {
             on_panic: file.on_panic.into(),
             answer,
             ask_user: file.ask_user,
+            notes: false,
+            messages: false,
         };
         self.priced(pointer, &model, models);
         let input =

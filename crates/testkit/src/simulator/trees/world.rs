@@ -182,6 +182,8 @@ fn agent(name: &Arc<str>, below: &[(&Arc<str>, &RunLimits)], chance: &mut Chance
             on_panic: PanicPolicy::Observe,
             answer: None,
             ask_user: false,
+            notes: false,
+            messages: false,
         },
         toolbox: TOOLBOX.clone(),
         answer: None,
