@@ -40,6 +40,17 @@ pub enum Cause {
     },
 }
 
+impl Cause {
+    /// What did not start.
+    const fn of(&self) -> &'static str {
+        match self {
+            Self::Tool(_) => "tool",
+            Self::Declarations(_) | Self::Model(_) => "agent",
+            Self::Plan { .. } => "plan",
+        }
+    }
+}
+
 /// A model that cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -94,7 +105,7 @@ pub enum NoAgent {
         known: String,
     },
     /// The agent is there and cannot run.
-    #[error("`{name}` cannot run: {cause}")]
+    #[error("{} `{name}` cannot run: {cause}", cause.of())]
     Broken {
         /// The agent.
         name: Arc<str>,
@@ -145,12 +156,7 @@ impl Broken {
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &*self.cause {
-            Cause::Tool(_) => "tool",
-            Cause::Declarations(_) | Cause::Model(_) => "agent",
-            Cause::Plan { .. } => "plan",
-        };
-        write!(f, "{kind} `{}` is left out: {}", self.name, self.cause)
+        write!(f, "{} `{}` is left out: {}", self.cause.of(), self.name, self.cause)
     }
 }
 
