@@ -86,6 +86,8 @@ impl Agent {
             on_panic: PanicPolicy::Observe,
             answer: schema.map(|schema| AnswerSpec::new(Arc::new(schema))),
             ask_user: self.ask_user,
+            notes: false,
+            messages: false,
         };
         let tools = self.tools.into_iter().map(|tool| Arc::new(tool.spec())).collect();
         let (toolbox, quarantined) = toolbox(&agent, tools);

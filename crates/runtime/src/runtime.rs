@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Attendance, BreakerSwitch, Clock, Fence, Model, Outcome, Progress, RunId, RunLimits, RunTotals,
-    StopReason, ToolStatus,
+    StopReason, Tool, ToolStatus,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
@@ -20,6 +20,7 @@ use crate::agent::Agent;
 use crate::builder::RuntimeBuilder;
 use crate::by_hand::{self, CallByHand};
 use crate::clock::RunClock;
+use crate::commons::Commons;
 use crate::crew::{Crews, Dependencies};
 use crate::error::SubmitError;
 use crate::events::{ToolEvents, ToolNews};
@@ -70,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) limits: RunLimits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) journal: Option<Ledger>,
+    pub(crate) commons: Arc<Commons>,
+    pub(crate) common_tools: Vec<Arc<dyn Tool>>,
     pub(crate) lease: Option<Lease>,
     pub(crate) redactor: Redactor,
     pub(crate) restarts: RestartPolicy,

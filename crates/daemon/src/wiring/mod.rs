@@ -93,6 +93,8 @@ impl App {
                 .instructions(Arc::clone(&agent.spec.instructions))
                 .on_panic(agent.spec.on_panic)
                 .ask_user(agent.spec.ask_user)
+                .notes(agent.spec.notes)
+                .messages(agent.spec.messages)
                 .shared_model(model)
                 .limits(agent.limits.clone())
                 .tools(tools);

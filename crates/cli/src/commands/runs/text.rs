@@ -213,6 +213,7 @@ fn told(Unread { id, content }: &Unread) -> String {
     match content {
         Some(LetterContent::Cancel { by }) => format!("{by} wants it to end"),
         Some(LetterContent::Answer { call, text }) => format!("the answer to {call}: {text}"),
+        Some(LetterContent::Message { from, agent, text }) => format!("{agent} (run {from}) wrote: {text}"),
         Some(LetterContent::Configure { adopt: true }) => {
             "an operator adopts the configuration that its agent has now".to_owned()
         }

@@ -445,7 +445,8 @@ impl Tree {
     /// A process lets go of its run in good order: what it had begun is named.
     fn suspend(&mut self, run: RunId) {
         let Some(process) = self.processes.get_mut(&run) else { return };
-        let (calls, model) = (process.pending.calls.keys().copied().collect(), process.pending.model.is_some());
+        let (calls, model) =
+            (process.pending.calls.keys().copied().collect(), process.pending.model.is_some());
         let event = RunEvent::Suspended { calls, model };
         process.journal.push(Recorded { at: self.now, event: event.clone() });
         drop(process.machine.on(self.now, event));

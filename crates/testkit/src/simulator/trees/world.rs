@@ -128,7 +128,11 @@ fn own_limits(chance: &mut Chance) -> RunLimits {
         turns: chance.count(1, 6),
         tokens: Tokens(one_in(8, 300, 20_000, 2_000_000, chance)),
         cost: MicroUsd(one_in(8, 0, 5000, 10_000_000, chance)),
-        wall_clock: if chance.percent(30) { chance.length_ms(2000, 30_000) } else { Duration::from_secs(600) },
+        wall_clock: if chance.percent(30) {
+            chance.length_ms(2000, 30_000)
+        } else {
+            Duration::from_secs(600)
+        },
         tool_calls: small(8, 0, 10, 1000, chance),
         depth: small(10, 1, 3, 8, chance),
         children: small(10, 0, 10, 50, chance),
@@ -141,7 +145,11 @@ fn root_limits(chance: &mut Chance) -> RunLimits {
         turns: chance.count(2, 8),
         tokens: Tokens(one_in(4, 500, 20_000, 2_000_000, chance)),
         cost: MicroUsd(one_in(5, 2000, 50_000, 10_000_000, chance)),
-        wall_clock: if chance.percent(40) { chance.length_ms(10_000, 60_000) } else { Duration::from_secs(900) },
+        wall_clock: if chance.percent(40) {
+            chance.length_ms(10_000, 60_000)
+        } else {
+            Duration::from_secs(900)
+        },
         tool_calls: small(4, 5, 100, 5000, chance),
         depth: small(4, 1, 4, 8, chance),
         children: small(3, 1, 20, 49, chance),
