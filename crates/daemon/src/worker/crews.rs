@@ -104,7 +104,7 @@ impl Crews {
         let variables: Variables = Arc::new(variables);
         let app = Arc::new(App::assemble_on(config, &*variables, Some(durable.clone())).await?);
         outages::share(&durable.journal, app.runtime()).await;
-        let pinned = config.agents.keys().filter_map(|name| {
+        let pinned = config.agents.keys().chain(config.plans.keys()).filter_map(|name| {
             let bytes = pin::pin(config, name)?;
             Some((Arc::clone(name), (dauntless_journal::blob_hash(&bytes), bytes)))
         });
