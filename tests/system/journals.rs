@@ -85,9 +85,9 @@ impl Agent {
             instructions: self.instructions.into(),
             on_panic: PanicPolicy::Observe,
             answer: schema.map(|schema| AnswerSpec::new(Arc::new(schema))),
+            ask_user: self.ask_user,
             notes: false,
             messages: false,
-            ask_user: self.ask_user,
         };
         let tools = self.tools.into_iter().map(|tool| Arc::new(tool.spec())).collect();
         let (toolbox, quarantined) = toolbox(&agent, tools);

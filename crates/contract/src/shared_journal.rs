@@ -182,6 +182,14 @@ impl RunState {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Ready, Self::Driven, Self::Paused, Self::Quarantined, Self::Ended];
 
+    /// Whether it may still go on.
+    pub const fn is_open(self) -> bool {
+        match self {
+            Self::Ready | Self::Driven | Self::Paused | Self::Quarantined => true,
+            Self::Ended => false,
+        }
+    }
+
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -265,6 +265,25 @@ impl Agent {
         self
     }
 
+    /// Whether it has the notes that the runs of its tree share, with the tools `notes_read` and
+    /// `notes_write`. It has not unless set to true.
+    ///
+    /// Where workers share a journal, the notes are in it and are kept as long as the tree's root; else
+    /// they are in memory until that run ends.
+    #[must_use]
+    pub fn notes(mut self, shared: bool) -> Self {
+        Arc::make_mut(&mut self.inner).spec.notes = shared;
+        self
+    }
+
+    /// Whether it may write to the agents that work beside it and to the one that asked it, with the
+    /// tool `send_message`, and is written to by those that may as well. It may not unless set to true.
+    #[must_use]
+    pub fn messages(mut self, allowed: bool) -> Self {
+        Arc::make_mut(&mut self.inner).spec.messages = allowed;
+        self
+    }
+
     /// The name.
     pub fn name(&self) -> &Arc<str> {
         &self.inner.spec.name

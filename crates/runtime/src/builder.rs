@@ -11,6 +11,7 @@ use ractor::ActorCell;
 
 use crate::agent::Agent;
 use crate::clock::SystemClock;
+use crate::commons::Commons;
 use crate::error::BuildError;
 use crate::events::ToolNews;
 use crate::guarded::RuntimeBudget;
@@ -194,11 +195,14 @@ impl RuntimeBuilder {
             None => root.start().await,
         };
         let root = started.map_err(|error| BuildError::Start(error.to_string()))?;
+        let commons = Arc::new(Commons::new(self.journal.as_ref(), redactor.clone()));
         let config = Settings {
             model: self.model,
             limits: self.limits,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
             journal: self.journal,
+            common_tools: commons.tools(),
+            commons,
             lease: self.lease,
             redactor,
             restarts: self.restarts,

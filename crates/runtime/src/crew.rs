@@ -96,6 +96,12 @@ impl Runtime {
             let handle = self.tool(tool, dependencies).await?;
             tools.insert(Arc::clone(&spec.name), handle);
         }
+        for tool in
+            settings.common_tools.iter().filter(|tool| toolbox.get(&tool.spec().name) == Some(tool.spec()))
+        {
+            let handle = self.tool(tool, dependencies).await?;
+            tools.insert(Arc::clone(&tool.spec().name), handle);
+        }
         let mut models = vec![self.model(model, dependencies).await?];
         let mut fallbacks = Vec::new();
         for (model, on) in agent.fallbacks() {

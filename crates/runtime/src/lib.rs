@@ -16,6 +16,7 @@ mod builder;
 mod by_hand;
 mod child;
 mod clock;
+mod commons;
 mod crew;
 mod delegate;
 mod drive;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless_contract::{
-    CallKey, Clock, Failure, Letter, ModelReply, ModelRequest, Progress, Question, RequestPurpose, RunEvent,
-    RunId, RunTimer, StopReason, Timestamp, ToolSpec,
+    CallKey, Clock, Failure, Letter, ModelReply, ModelRequest, Posted, Progress, Question, RequestPurpose,
+    RunEvent, RunId, RunTimer, StopReason, Timestamp, ToolSpec,
 };
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, RunEffect, SnapshotPace, Verification};
@@ -19,6 +19,7 @@ use tracing::Span;
 use crate::agent::Agent;
 use crate::answerer::AnswerError;
 use crate::clock::{RunClock, sleep_until};
+use crate::commons::{Membership, Message};
 use crate::error::SubmitError;
 use crate::guarded::{Caller, GuardedHandle, JobTicket};
 use crate::lease::Lease;
@@ -31,6 +32,7 @@ use crate::watch::Watch;
 
 mod brain;
 mod children;
+mod company;
 mod effects;
 mod letters;
 mod parting;
@@ -141,6 +143,7 @@ pub(crate) enum RunMsg {
     Questions { reply: oneshot::Sender<Vec<Question>> },
     Answer { call: CallKey, text: Arc<str>, reply: oneshot::Sender<Result<(), AnswerError>> },
     Letter(Letter),
+    Message { message: Message, reply: oneshot::Sender<Posted> },
     Child { call: CallKey, attempt: u32, news: ChildNews },
     HandOver { at_once: bool },
     Abandon { why: Arc<str> },
@@ -223,6 +226,7 @@ pub(crate) struct RunShell {
     parting: Option<oneshot::Sender<Parting>>,
     standing: Standing,
     letters: letters::Read,
+    membership: Option<Membership>,
     model: Option<(GuardedHandle<ModelPort>, JobTicket)>,
     calls: BTreeMap<CallKey, (GuardedHandle<ToolPort>, JobTicket)>,
     children: Children,
@@ -298,6 +302,7 @@ impl Actor for OrchestratorActor {
             parting: Some(parting),
             standing: Standing::Driving,
             letters: letters::Read::default(),
+            membership: None,
             model: None,
             calls: BTreeMap::new(),
             children: Children::default(),
@@ -334,6 +339,7 @@ impl Actor for OrchestratorActor {
                 }
             }
         }
+        shell.keep_company().await;
         shell.finish().await
     }
 
@@ -452,6 +458,11 @@ impl RunShell {
                 let _ = reply.send(if known { Ok(()) } else { Err(AnswerError::not_open(call, &open)) });
                 let text = self.crew.brain.redactor().text(&text).into();
                 known.then_some(RunEvent::InputGiven { call, text })?
+            }
+            RunMsg::Message { message, reply } => {
+                let posted = self.posted(&message.letter);
+                let _ = reply.send(posted);
+                (posted == Posted::New).then(|| message.event())?
             }
             RunMsg::Start | RunMsg::Letter(_) | RunMsg::HandOver { .. } | RunMsg::Abandon { .. } => {
                 return None;

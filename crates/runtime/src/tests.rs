@@ -21,6 +21,7 @@ mod input;
 mod lifecycle;
 mod parking;
 mod promises;
+mod sharing;
 mod spans;
 mod survival;
 mod tree;

@@ -210,6 +210,11 @@ impl PlanMachine {
         effects
     }
 
+    /// Itself and the runs above it.
+    pub const fn kin(&self) -> &Kin {
+        &self.kin
+    }
+
     /// The time of the last event.
     pub const fn at(&self) -> Timestamp {
         self.at

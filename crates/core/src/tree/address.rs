@@ -51,11 +51,11 @@ impl Siblings {
         }
     }
 
-    /// The run that `to` is the address of, as `me` writes it.
+    /// The run that `to` is the address of, as `me` writes it: one that has not ended, if there is one.
     ///
     /// # Errors
-    /// `ambiguous` where it may be several, `not_found` where it is none, or one that has ended; with
-    /// the addresses that there are.
+    /// `ambiguous` where it may be several, `not_found` where it is none; with the addresses that
+    /// there are.
     pub fn find(&self, me: RunId, to: &str) -> Result<RunId, Failure> {
         let is = |sibling: &&Sibling| {
             *sibling.agent == *to || format!("{}#{}", sibling.agent, sibling.number) == to
@@ -70,7 +70,11 @@ impl Siblings {
             ([], [itself]) if itself.run == me => {
                 Err(self.nobody(me, format!("{shown:?} is yourself, and nobody else.")))
             }
-            ([], _) => Err(self.nobody(me, format!("{shown:?} has ended and reads no messages any more."))),
+            // A message that is sent again may have reached it before it ended.
+            ([], [one]) => Ok(one.run),
+            ([], _) => {
+                Err(self.nobody(me, format!("Every {shown:?} has ended and reads no messages any more.")))
+            }
             (several, _) => {
                 let addresses: Vec<_> = several.iter().map(|sibling| self.address(sibling)).collect();
                 let named = listed(addresses.iter().map(|address| &**address), 20);
@@ -90,6 +94,12 @@ impl Siblings {
             .hint(format!("You can write to {named}, or go on without it."))
             .candidates(addresses)
     }
+}
+
+/// A run that no other one started has nobody to write to.
+pub fn alone() -> Failure {
+    Failure::not_found("There is nobody to write to: no agent asked this run, and none works beside it.")
+        .hint("Put what you have to say into your answer.")
 }
 
 #[cfg(test)]

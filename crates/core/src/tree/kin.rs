@@ -62,6 +62,11 @@ impl Kin {
         Self { run, parent, root, path }
     }
 
+    /// The run itself.
+    pub const fn run(&self) -> RunId {
+        self.run
+    }
+
     /// The run that started it, if one did.
     pub const fn parent(&self) -> Option<RunId> {
         self.parent

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use dauntless_contract::{Failure, Json};
+use dauntless_contract::{Failure, Json, ToolOutput};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -112,6 +112,29 @@ pub fn check(text: &str) -> Result<(), Failure> {
         .hint("Send less, or several messages."));
     }
     Ok(())
+}
+
+/// What the sender's model reads when a message was delivered.
+pub fn sent(to: &str) -> ToolOutput {
+    ToolOutput::text(Json::from(json!({ "sent_to": to })).as_str())
+}
+
+/// The box of a receiver is full.
+pub fn full(to: &str) -> Failure {
+    Failure::tool_error(format!(
+        "The message was not delivered: {MESSAGES_MAX} messages wait for `{to}` and have not been read."
+    ))
+    .hint("Go on without it, or send it later.")
+}
+
+/// The receiver has come to its end.
+pub fn ended(to: &str) -> Failure {
+    Failure::not_found(format!("`{to}` has ended and reads no messages any more.")).hint("Go on without it.")
+}
+
+/// The receiver's agent takes no part in messages.
+pub fn reads_none(to: &str) -> Failure {
+    Failure::not_found(format!("`{to}` reads no messages.")).hint("Go on without it.")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! its children hold. Notes and messages are shared by those whose agents have them switched on, and no
 //! limit depends on them. Nothing here starts a run or waits for one.
 
-mod address;
+pub mod address;
 mod budget;
 mod check;
 mod child;
@@ -21,14 +21,13 @@ use std::sync::Arc;
 
 use dauntless_contract::{CallKey, History, Lineage, RunId, RunLimits};
 
-pub use address::{PARENT, Siblings};
 pub use budget::{Allowance, Ask, Purse, Slice};
 pub use check::check;
 pub(crate) use child::{Child, SETTLE_MAX};
 pub use end::{Class, End, said};
 pub use kin::{Kin, child_run, digest, goal_of};
 pub use link::{Hears, Link, LinkKind, LinkPolicy, Links, OnFailure, delegate_spec};
-pub use tools::TreeTool;
+pub use tools::{Asked, TreeTool};
 pub use waits::Waits;
 
 /// A child run to be started, or to be found again if it was started before.

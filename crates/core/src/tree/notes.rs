@@ -61,6 +61,17 @@ pub struct Change {
     pub text: Arc<str>,
 }
 
+impl Change {
+    /// What the model reads when it was made, and the note has this version now.
+    pub fn made(&self, version: u64) -> ToolOutput {
+        let told = match self.text.is_empty() {
+            true => json!({ "name": &*self.name, "removed": true }),
+            false => json!({ "name": &*self.name, "version": version }),
+        };
+        ToolOutput::text(Json::from(told).as_str())
+    }
+}
+
 impl Notes {
     /// One note, or the list of all, as a model reads it.
     ///
@@ -81,6 +92,22 @@ impl Notes {
                 .collect(),
         };
         Ok(ToolOutput::text(Json::from(told).as_str()))
+    }
+
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// # Errors
+    /// `tool_error` for what another program wrote.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Failure> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            Failure::tool_error("The notes are not in a form that can be read.").source(error)
+        })
+    }
+
+    /// The notes as a store keeps them.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // A value of these fields always has a JSON form.
+        serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// The version that the change of this key made, if it was made.

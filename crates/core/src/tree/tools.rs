@@ -5,8 +5,45 @@
 
 use std::sync::Arc;
 
-use dauntless_contract::{AgentSpec, Effect, OnExhausted, ResiliencePolicy, ToolSpec};
+use dauntless_contract::{AgentSpec, Effect, Failure, Json, OnExhausted, ResiliencePolicy, ToolSpec};
+use serde::Deserialize;
 use serde_json::{Value, json};
+
+/// What a call of one of them asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A note.
+    Read {
+        /// Its name; none for the list of all.
+        name: Option<Arc<str>>,
+    },
+    /// A change of a note.
+    Write {
+        /// Its name.
+        name: Arc<str>,
+        /// The version that it replaces.
+        version: u64,
+        /// What it says from now on.
+        text: Arc<str>,
+    },
+    /// A message.
+    Send {
+        /// Who it is for.
+        to: Arc<str>,
+        /// What it says.
+        text: Arc<str>,
+    },
+}
+
+/// The arguments of all of them.
+#[derive(Deserialize)]
+struct Arguments {
+    name: Option<Arc<str>>,
+    version: Option<u64>,
+    to: Option<Arc<str>>,
+    #[serde(default)]
+    text: Arc<str>,
+}
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +136,22 @@ impl TreeTool {
             resilience: ResiliencePolicy { concurrency: 64, waiting: 4096, ..ResiliencePolicy::default() },
             ..ToolSpec::new(self.name(), self.description(), self.parameters())
         }
+    }
+
+    /// What a call with these arguments asks for. They have been held against the schema.
+    ///
+    /// # Errors
+    /// `invalid_arguments` where a number is too large.
+    pub fn asked(self, arguments: &Json) -> Result<Asked, Failure> {
+        let bad = || Failure::invalid_arguments("An argument is missing or out of range.");
+        let Arguments { name, version, to, text } = arguments.to().map_err(|error| bad().source(error))?;
+        Ok(match self {
+            Self::NotesRead => Asked::Read { name },
+            Self::NotesWrite => {
+                Asked::Write { name: name.ok_or_else(bad)?, version: version.ok_or_else(bad)?, text }
+            }
+            Self::SendMessage => Asked::Send { to: to.ok_or_else(bad)?, text },
+        })
     }
 
     /// The declarations of those that an agent has switched on.

@@ -247,6 +247,13 @@ pub(super) struct AgentFile {
     /// Whether it may ask whoever set the goal, with the built-in tool ask_user.
     #[serde(default)]
     pub(super) ask_user: bool,
+    /// Whether it has the notes that the runs of its tree share, with the tools notes_read and notes_write.
+    #[serde(default)]
+    pub(super) notes: bool,
+    /// Whether it may write to the agents beside it and to the one that asked it, with the tool
+    /// send_message, and is written to by those that may as well.
+    #[serde(default)]
+    pub(super) messages: bool,
     /// A panic in a tool: "observe" tells the model, "end_run" ends the run so that it is seen.
     #[serde(default)]
     pub(super) on_panic: OnPanic,

@@ -25,7 +25,8 @@ pub use direct::DirectModel;
 
 use crate::chaos::ChaosTools;
 use crate::config::{Config, ToolAction, ToolConfig};
-pub use spec::{redactor, spec};
+pub(crate) use spec::opening;
+pub use spec::{Spec, redactor, spec};
 
 use model::Models;
 pub(crate) use model::client;
@@ -91,6 +92,8 @@ impl App {
                 .instructions(Arc::clone(&agent.spec.instructions))
                 .on_panic(agent.spec.on_panic)
                 .ask_user(agent.spec.ask_user)
+                .notes(agent.spec.notes)
+                .messages(agent.spec.messages)
                 .shared_model(model)
                 .limits(agent.limits.clone())
                 .tools(tools);

@@ -7,6 +7,8 @@ use dauntless_contract::{History, Outcome, Question, Recorded, RunEvent, RunId, 
 use dauntless_core::plan::{PlanMachine, PlanSpec};
 use dauntless_core::redact::Redactor;
 use dauntless_core::run::{RecoverError, Recovery, RunEffect, RunMachine, RunSpec};
+use dauntless_core::tree::Kin;
+use dauntless_core::tree::mailbox::Room;
 
 /// What every run of one agent or plan shares.
 #[derive(Clone)]
@@ -79,6 +81,30 @@ impl Machine {
         match self {
             Self::Agent(machine) => machine.outcome(),
             Self::Plan(machine) => machine.outcome(),
+        }
+    }
+
+    /// Itself and the runs above it.
+    pub(crate) const fn kin(&self) -> &Kin {
+        match self {
+            Self::Agent(machine) => machine.kin(),
+            Self::Plan(machine) => machine.kin(),
+        }
+    }
+
+    /// Whether it takes part in messages. A plan reads none.
+    pub(crate) fn takes_messages(&self) -> bool {
+        match self {
+            Self::Agent(machine) => machine.takes_messages(),
+            Self::Plan(_) => false,
+        }
+    }
+
+    /// What would become of a message of this name.
+    pub(crate) fn room_for(&self, letter: &str) -> Room {
+        match self {
+            Self::Agent(machine) => machine.room_for(letter),
+            Self::Plan(_) => Room::None,
         }
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use dauntless_contract::{CallKey, Letter, LetterContent, ResolvedBy, RunEvent};
 
+use dauntless_core::tree::mailbox::Room;
+
 use super::RunShell;
 
 /// How many letters back one is known to have been read.
@@ -14,22 +16,26 @@ const REMEMBERED_MAX: usize = 256;
 /// The letters that were read here. One that was may be brought again before the journal shows it
 /// as taken.
 #[derive(Default)]
-pub(super) struct Read(VecDeque<Arc<str>>);
+pub(super) struct Read {
+    known: VecDeque<Arc<str>>,
+    /// Messages that there was no room for; the journal bounds how many it keeps for a run.
+    put_off: VecDeque<Letter>,
+}
 
 impl Read {
     fn is_new(&mut self, id: &Arc<str>) -> bool {
-        if self.0.contains(id) {
+        if self.known.contains(id) {
             return false;
         }
-        if self.0.len() == REMEMBERED_MAX {
-            self.0.pop_front();
+        if self.known.len() == REMEMBERED_MAX {
+            self.known.pop_front();
         }
-        self.0.push_back(Arc::clone(id));
+        self.known.push_back(Arc::clone(id));
         true
     }
 
     fn forget(&mut self, id: &Arc<str>) {
-        self.0.retain(|read| read != id);
+        self.known.retain(|read| read != id);
     }
 }
 
@@ -49,12 +55,6 @@ impl RunShell {
                     false => set_aside(&letter, format!("call {call} waited for no answer")),
                 }
             }
-            Ok(LetterContent::Message { from, agent, text }) => RunEvent::MessageReceived {
-                letter: Arc::clone(&letter.id),
-                from,
-                agent,
-                text: self.crew.brain.redactor().text(&text).into(),
-            },
             // It is for whoever claims the run next, and stays unread until then.
             Ok(LetterContent::Configure { .. }) => return,
             Ok(LetterContent::LateResult { call, epoch }) => {
@@ -63,9 +63,30 @@ impl RunShell {
                     None => return self.letters.forget(&letter.id),
                 }
             }
+            Ok(LetterContent::Message { .. }) if !self.machine.takes_messages() => {
+                set_aside(&letter, "its agent reads no messages".to_owned())
+            }
+            Ok(LetterContent::Message { .. }) if self.machine.room_for(&letter.id) == Room::None => {
+                return self.letters.put_off.push_back(letter);
+            }
+            Ok(LetterContent::Message { from, agent, text }) => {
+                let text = self.crew.brain.redactor().text(&text).into();
+                RunEvent::MessageReceived { letter: Arc::clone(&letter.id), from, agent, text }
+            }
             Err(error) => set_aside(&letter, format!("it cannot be read: {error}")),
         };
         self.take(event, Some(letter.id)).await;
+    }
+
+    /// Reads the messages that there is room for now.
+    pub(super) async fn read_put_off(&mut self) {
+        while let Some(letter) = self.letters.put_off.front()
+            && self.machine.room_for(&letter.id) != Room::None
+            && let Some(letter) = self.letters.put_off.pop_front()
+        {
+            self.letters.forget(&letter.id);
+            self.read(letter).await;
+        }
     }
 }
 

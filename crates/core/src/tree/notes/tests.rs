@@ -85,7 +85,7 @@ proptest! {
             let changed = notes.change(asked.clone()).is_ok();
             prop_assert_eq!(changed, read == found && !(removes && found == 0));
             prop_assert!(changed || notes == before);
-            let kept: Notes = serde_json::from_str(&serde_json::to_string(&notes).unwrap()).unwrap();
+            let kept = Notes::from_bytes(&notes.to_bytes()).unwrap();
             prop_assert_eq!(&kept, &notes);
             prop_assert!(!changed || notes.change(asked).is_ok());
             prop_assert_eq!(&kept, &notes, "a repetition changes nothing");

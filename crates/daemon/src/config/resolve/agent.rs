@@ -51,18 +51,25 @@ impl Resolver<'_, '_> {
         let answer = self.answer(pointer, name, file.answer.map(Value::Object), file.answer_file.as_deref());
         let answer =
             answer.map(|schema| AnswerSpec { reasks_max: file.answer_reasks, ..AnswerSpec::new(schema) });
-        if file.ask_user && file.tools.iter().any(|tool| tool == "ask_user") {
-            let expected = "false, or another name for the tool `ask_user` of this agent";
-            self.document.wrong(&join(pointer, "ask_user"), expected, None);
+        for (key, is_on, built_in) in [
+            ("ask_user", file.ask_user, "ask_user"),
+            ("notes", file.notes, "notes_read"),
+            ("notes", file.notes, "notes_write"),
+            ("messages", file.messages, "send_message"),
+        ] {
+            if is_on && file.tools.iter().any(|tool| tool == built_in) {
+                let expected = format!("false, or another name for the tool `{built_in}` of this agent");
+                self.document.wrong(&join(pointer, key), expected, None);
+            }
         }
         let spec = AgentSpec {
             name: name.into(),
             instructions: instructions.into(),
             on_panic: file.on_panic.into(),
             answer,
-            notes: false,
-            messages: false,
             ask_user: file.ask_user,
+            notes: file.notes,
+            messages: file.messages,
         };
         self.priced(pointer, &model, models);
         let input =
@@ -73,6 +80,7 @@ impl Resolver<'_, '_> {
             tools: file.tools.into_iter().map(Into::into).collect(),
             limits,
             links: Links::default(),
+            offered: BTreeSet::new(),
             description: file.description.map(Into::into),
             input: input.map(Arc::new),
         }
