@@ -204,6 +204,8 @@ pub(crate) struct Act {
 pub(crate) struct ReplyPlan {
     /// The agent whose model says it; none for the one that runs.
     pub(crate) agent: Option<String>,
+    /// Said in every conversation in which that model has spoken so often, whoever else asks it.
+    pub(crate) spoken: Option<usize>,
     /// Text.
     pub(crate) say: Option<String>,
     /// Calls.

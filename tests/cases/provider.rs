@@ -40,7 +40,7 @@ pub(crate) fn script(case: &Case, mode: Mode) -> (Script, Arc<AtomicUsize>) {
         let reply = if asks_for_notes && !notes.is_empty() {
             notes.get(noted.fetch_add(1, Ordering::Relaxed)).or(notes.last())
         } else {
-            lines.get(request.model()).and_then(Lines::next)
+            lines.get(request.model()).and_then(|lines| lines.next(request.assistant_messages()))
         };
         reply.cloned().unwrap_or_else(|| {
             count.fetch_add(1, Ordering::Relaxed);
@@ -53,15 +53,20 @@ pub(crate) fn script(case: &Case, mode: Mode) -> (Script, Arc<AtomicUsize>) {
 /// What one model says.
 struct Lines {
     replies: Vec<Reply>,
+    /// By how often it has spoken in a conversation.
+    spoken: BTreeMap<usize, Reply>,
     otherwise: Option<Reply>,
     next: AtomicUsize,
 }
 
 impl Lines {
     fn of(model: &str, case: &Case, mode: Mode) -> Self {
-        let (mut replies, mut otherwise) = (Vec::new(), None);
+        let (mut replies, mut spoken, mut otherwise) = (Vec::new(), BTreeMap::new(), None);
         for plan in case.replies.iter().filter(|plan| speaker(plan) == model) {
             match plan.times {
+                _ if plan.spoken.is_some() => {
+                    spoken.extend(plan.spoken.map(|count| (count, reply(plan, mode))));
+                }
                 Some(0) => otherwise = Some(reply(plan, mode)),
                 None => replies.push(reply(plan, mode)),
                 Some(times) => {
@@ -72,10 +77,13 @@ impl Lines {
         if case.cycle {
             replies = std::iter::repeat_n(replies, ROUNDS).flatten().collect();
         }
-        Self { replies, otherwise, next: AtomicUsize::new(0) }
+        Self { replies, spoken, otherwise, next: AtomicUsize::new(0) }
     }
 
-    fn next(&self) -> Option<&Reply> {
+    fn next(&self, spoken: usize) -> Option<&Reply> {
+        if let Some(reply) = self.spoken.get(&spoken) {
+            return Some(reply);
+        }
         self.replies.get(self.next.fetch_add(1, Ordering::Relaxed)).or(self.otherwise.as_ref())
     }
 }
