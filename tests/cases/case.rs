@@ -117,6 +117,8 @@ pub(crate) struct AgentPlan {
     /// The agents that it may ask.
     pub(crate) links: Vec<LinkPlan>,
     pub(crate) join: Option<dauntless::Join>,
+    /// It may write to other runs of its tree.
+    pub(crate) messages: bool,
     pub(crate) depth: Option<u32>,
     pub(crate) children: Option<u32>,
     pub(crate) children_at_once: Option<u32>,

@@ -221,7 +221,7 @@ impl Crew<'_> {
         for link in plan.links.iter().filter(|_| !above[..above.len() - 1].contains(&name)) {
             agent = agent.link(self.link(link, &above));
         }
-        agent.ask_user(plan.ask_user)
+        agent.ask_user(plan.ask_user).messages(plan.messages)
     }
 
     fn link(&self, plan: &LinkPlan, above: &[&str]) -> Delegate {

@@ -136,7 +136,8 @@ fn exits(evidence: &Evidence) -> Vec<(&'static str, String)> {
 }
 
 fn journal(run: &RunEvidence) -> String {
-    let lines = run.journal.iter().chain(&run.below).map(|recorded| serde_json::to_string(&recorded.event).unwrap());
+    let lines =
+        run.journal.iter().chain(&run.below).map(|recorded| serde_json::to_string(&recorded.event).unwrap());
     lines.collect::<Vec<_>>().join("\n")
 }
 
