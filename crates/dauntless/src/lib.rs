@@ -75,9 +75,10 @@ pub use dauntless_models::StructuredCalls;
 pub use dauntless_models::{Api, CallIds, NoText, OpenAi, OpenAiBuildError, OpenAiBuilder, Profile, Secret};
 pub use dauntless_models::{ScriptError, Scripted, Turn, When, known_counter, known_window};
 pub use dauntless_runtime::{
-    Agent, AnswerError, Answerer, BuildError, CallByHand, Canceller, Escalation, Lagged, Quarantined,
-    RedactError, RestartPolicy, RevivalPolicy, RunHandle, RunStream, Runtime, RuntimeBuilder, Submission,
-    SubmitError, SystemClock, ToolEvents, UnreachableLimit, supervision,
+    Agent, Allowance, AnswerError, Answerer, BuildError, CallByHand, Canceller, Delegate, Escalation, Hears,
+    Join, Lagged, OnFailure, Plan, Problem, Quarantined, RedactError, RestartPolicy, RevivalPolicy, Rule,
+    RunHandle, RunStream, Runtime, RuntimeBuilder, Submission, SubmitError, SystemClock, ToolEvents,
+    UnreachableLimit, supervision,
 };
 
 pub use answer::{Answers, NoValue, RunTyped, Typed, TypedAgent};
