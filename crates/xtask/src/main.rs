@@ -44,7 +44,7 @@ Commands:
          kill and stop workers in the middle of runs, and look what came of the runs
   fuzz [--seconds N] [TARGET]
          try inputs that nobody thought of, for a minute each; needs a nightly compiler and cargo-fuzz
-  simulate [--seeds N] [--from S] [--verbose]
+  simulate [--seeds N] [--from S] [--only runtimes|trees] [--verbose]
          run whole runtimes through seeded faults and check what happened
 ";
 

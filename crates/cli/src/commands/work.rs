@@ -120,9 +120,11 @@ fn drive(
             let watcher = Arc::clone(&watcher);
             Arc::new(move |event| watcher.see(event))
         };
-        let worker = Worker::register(Arc::clone(&journal), options, tell).await.map_err(unusable)?;
+        let worker = Worker::register(journal, options, tell).await.map_err(unusable)?;
         let crews = crews(&worker, config).await?;
-        let run = which(journal).await?;
+        // Through a handle of its own: a run made through a worker's is that worker's already.
+        let outside = store::open(&config.journal, &process::environment).await.map_err(unusable)?;
+        let run = which(outside).await?;
         let app = Arc::clone(crews.app());
         let mut signals = Signals::listen(app.killer())?;
         let guard = signals.clone();

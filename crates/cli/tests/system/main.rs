@@ -15,6 +15,7 @@ mod rehearsal;
 mod running;
 mod runs;
 mod tools;
+mod work;
 
 use std::fmt::Write as _;
 use std::io::Read;

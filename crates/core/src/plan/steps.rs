@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::machine::PlanMachine;
 use super::node::Wanted;
 use super::passed::Missed;
-use crate::run::RunEffect;
+use crate::run::{Awaited, RunEffect};
 use crate::tree::{Allowance, Ask, Child, Delegation, Purse, child_run};
 
 /// A step that has not ended.
@@ -38,6 +38,16 @@ impl Stage {
 }
 
 impl PlanMachine {
+    /// What it waits for, in the order of its steps. Nothing once it has ended.
+    pub fn waits(&self) -> Vec<Awaited> {
+        let wait = |(number, Member { wanted, stage }): (&u32, &Member)| Awaited::Child {
+            call: key(*number),
+            agent: Arc::clone(&wanted.agent),
+            run: stage.child().map(|child| child.run),
+        };
+        self.members.iter().map(wait).collect()
+    }
+
     pub(super) fn tell_to_stop(&mut self, number: u32, effects: &mut Vec<RunEffect>) {
         let Some(member) = self.members.get_mut(&number) else { return };
         match member.stage.clone() {

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Attendance, CallKey, CallRecord, MicroUsd, ModelReply, Question, RawCall, Recorded, RunEvent, RunTimer,
-    Seq, Timestamp, Tokens, Usage, Verified, VerifyVerdict,
+    RunTotals, Seq, Timestamp, Tokens, Usage, Verified, VerifyVerdict,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::excerpt::counted;
+use crate::plan::PlanMachine;
 use crate::redact::Redactor;
 use crate::run::{ASK_USER, Awaited, RunMachine};
 pub use told::length;
@@ -67,6 +68,54 @@ pub struct Headline {
     pub interruptions: u32,
     /// What it waits for, unless it has ended.
     pub waits: Vec<Wait>,
+    /// The runs below it. Their tokens and their cost are in its own.
+    #[serde(skip_serializing_if = "Below::is_empty")]
+    pub below: Below,
+}
+
+/// What the runs below another did, all levels together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Below {
+    /// How many there are.
+    pub runs: u32,
+    /// Replies and failures of their models.
+    pub turns: u32,
+    /// Calls that these asked for.
+    pub calls: u32,
+}
+
+impl Below {
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.runs == 0
+    }
+
+    fn add(&mut self, runs: u32, turns: u32, calls: u32) {
+        self.runs = self.runs.saturating_add(runs);
+        self.turns = self.turns.saturating_add(turns);
+        self.calls = self.calls.saturating_add(calls);
+    }
+}
+
+/// What the machine of a run knows beyond its events.
+#[derive(Clone, Debug)]
+pub struct Folded<'a> {
+    /// What it waits for.
+    pub waits: Vec<Awaited>,
+    /// What it used.
+    pub totals: &'a RunTotals,
+}
+
+impl<'a> From<&'a RunMachine> for Folded<'a> {
+    fn from(machine: &'a RunMachine) -> Self {
+        Self { waits: machine.waits(), totals: machine.totals() }
+    }
+}
+
+impl<'a> From<&'a PlanMachine> for Folded<'a> {
+    fn from(machine: &'a PlanMachine) -> Self {
+        Self { waits: machine.waits(), totals: machine.totals() }
+    }
 }
 
 /// A call that has not ended.
@@ -98,6 +147,7 @@ pub struct Story {
     ends: BTreeMap<CallKey, Timestamp>,
     attempts: u32,
     usage: Usage,
+    below: Below,
     interruptions: u32,
     /// Whether the last event is that its process let go of it in good order.
     let_go: bool,
@@ -123,6 +173,7 @@ impl Story {
             ends: BTreeMap::new(),
             attempts: 0,
             usage: Usage::default(),
+            below: Below::default(),
             interruptions: 0,
             let_go: false,
             lines: Vec::new(),
@@ -159,7 +210,9 @@ impl Story {
             RunEvent::SummaryFailed { .. } => self.asked = at,
             RunEvent::CallEnded { call, record } => self.ended(at, *call, record),
             RunEvent::ChildEnded { call, outcome, .. } => {
-                self.usage += outcome.totals.usage;
+                let RunTotals { usage, children, turns, tool_calls, .. } = outcome.totals;
+                self.usage += usage;
+                self.below.add(children.saturating_add(1), turns, tool_calls);
                 self.attempts += 1;
                 self.ends.insert(*call, at);
                 self.close(at, *call);
@@ -243,8 +296,9 @@ impl Story {
     }
 
     /// The run in a few words. With its machine, folded from the same events, they are exact.
-    pub fn headline(&self, machine: Option<&RunMachine>) -> Headline {
-        let awaited = machine.map_or_else(|| self.guessed(), RunMachine::waits);
+    pub fn headline(&self, machine: Option<Folded<'_>>) -> Headline {
+        let cost = machine.as_ref().map(|machine| machine.totals.cost);
+        let awaited = machine.map_or_else(|| self.guessed(), |machine| machine.waits);
         let waits = awaited.into_iter().map(|awaited| Wait { since: self.since(&awaited), awaited });
         Headline {
             agent: Arc::clone(&self.agent),
@@ -253,9 +307,10 @@ impl Story {
             calls: u32::try_from(self.calls.len()).unwrap_or(u32::MAX),
             attempts: self.attempts,
             tokens: self.usage.total(),
-            cost: machine.map(|machine| machine.totals().cost).filter(|cost| *cost > MicroUsd::ZERO),
+            cost: cost.filter(|cost| *cost > MicroUsd::ZERO),
             interruptions: self.interruptions,
             waits: waits.collect(),
+            below: self.below,
         }
     }
 
@@ -310,10 +365,20 @@ impl Wait {
 }
 
 impl Headline {
+    /// Takes in what a child used so far whose end the run has not seen.
+    pub fn take_in(&mut self, child: &Self) {
+        self.below.add(child.below.runs.saturating_add(1), child.turns, child.calls);
+        self.below.add(0, child.below.turns, child.below.calls);
+        self.tokens += child.tokens;
+        if let Some(cost) = child.cost {
+            self.cost = Some(self.cost.unwrap_or_default() + cost);
+        }
+    }
+
     /// What it used, in words.
     pub fn used(&self) -> String {
         let mut parts = vec![counted(self.turns, "turn"), counted(self.calls, "call")];
-        if self.attempts > 0 {
+        if self.calls > 0 && self.attempts > 0 {
             parts.push(counted(self.attempts, "attempt"));
         }
         if self.tokens > Tokens::ZERO {
@@ -322,6 +387,10 @@ impl Headline {
         parts.extend(self.cost.map(|cost| cost.to_string()));
         if self.interruptions > 0 {
             parts.push(counted(self.interruptions, "interruption"));
+        }
+        if let Below { runs: 1.., turns, calls } = self.below {
+            let (turns, calls) = (counted(turns, "turn"), counted(calls, "call"));
+            parts.push(format!("and below it {} with {turns} and {calls}", counted(self.below.runs, "run")));
         }
         parts.join(", ")
     }

@@ -140,7 +140,7 @@ fn check(events: &[Recorded], expected: Expect) {
     let run = RunId::from_u128(7);
     let machine = RunMachine::recover(run, Arc::new(spec()), events.iter().cloned()).unwrap();
     for (knows, machine) in [("events", None), ("machine", Some(&machine))] {
-        let headline = story.headline(machine);
+        let headline = story.headline(machine.map(Folded::from));
         let _ = writeln!(text, "by the {knows}: {}: {}", headline.goal, headline.used());
         for wait in &headline.waits {
             let _ = writeln!(text, "  waits for {}", wait.told(story.last_at() + Duration::from_secs(5)));

@@ -62,9 +62,10 @@ impl Story {
             RunEvent::TimerFired { timer: RunTimer::Unpark(call) } => {
                 format!("{call} {}: asked again", self.tool(*call))
             }
-            RunEvent::TimerFired { timer: RunTimer::Child(call) } => {
-                format!("{call} {}: its time was up", self.tool(*call))
-            }
+            RunEvent::TimerFired { timer: RunTimer::Child(call) } => match self.calls.get(call) {
+                Some(agent) => format!("{call} {agent}: its time was up"),
+                None => format!("step {}: its time was up", call.turn),
+            },
             RunEvent::CancelRequested { by } => format!("cancelled by {}", self.quoted(by)),
             RunEvent::ConfigChosen { config, over, by } => {
                 let short = |hash: &str| shortened(hash, 12).into_owned();

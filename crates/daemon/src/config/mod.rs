@@ -5,7 +5,7 @@
 //! line. This refuses to guess: no unknown key is ignored, no value is coerced, no secret is read
 //! from the file. The environment is not read either; variables are named and looked up by others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,6 +92,12 @@ impl Config {
     /// What was written, right and complete as it is.
     pub(crate) fn written(&self) -> &Value {
         &self.written.0
+    }
+
+    /// The names of all agents and plans, as a list.
+    pub(crate) fn names(&self) -> String {
+        let names: BTreeSet<&str> = self.agents.keys().chain(self.plans.keys()).map(|name| &**name).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
     }
 
     /// The models, agents, plans and tools of another configuration, and all else as it is here.
@@ -186,6 +192,8 @@ pub struct AgentConfig {
     pub limits: RunLimits,
     /// The agents that it may ask: keys of [`Config::agents`], without a circle.
     pub links: Links,
+    /// Those of them that its model is offered; the others only stand in for one that failed.
+    pub offered: BTreeSet<Arc<str>>,
     /// What other agents read of it, if anything is written.
     pub description: Option<Arc<str>>,
     /// The schema of what it takes from other agents and plans; none for a goal in words.

@@ -16,7 +16,7 @@ use super::file::LimitsFile;
 use super::unit::Length;
 
 /// What is special about asking one agent.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct LinkFile {
     /// "delegate": it works on a goal, and its end answers the call. "handoff": it takes the
@@ -27,6 +27,8 @@ pub(super) struct LinkFile {
     /// was said before. One that takes it over hears all.
     #[schemars(schema_with = "hearings")]
     pub(super) hears: Hears,
+    /// Whether the model is offered it. With false it only stands in for another, as its fallback.
+    pub(super) offered: bool,
     /// Fresh runs after one that failed, where nothing would be done twice.
     pub(super) retries: u32,
     /// The agent that is asked then. It is linked too.
@@ -205,6 +207,20 @@ impl From<&AllowanceFile> for Allowance {
             tool_calls: file.tool_calls,
             children: file.children,
             wall_clock: file.wall_clock.map(|length| length.0),
+        }
+    }
+}
+
+impl Default for LinkFile {
+    fn default() -> Self {
+        Self {
+            kind: LinkKind::default(),
+            hears: Hears::default(),
+            offered: true,
+            retries: 0,
+            fallback: None,
+            on_failure: OnFailure::default(),
+            allowance: AllowanceFile::default(),
         }
     }
 }

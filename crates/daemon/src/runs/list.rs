@@ -15,6 +15,8 @@ pub struct Listed {
     pub state: Option<RunState>,
     /// Only those of this agent.
     pub agent: Option<String>,
+    /// Those that other runs asked for as well.
+    pub children: bool,
     /// At most so many, the newest.
     pub limit: usize,
 }
@@ -41,7 +43,7 @@ pub struct Overview {
 pub struct Row {
     /// Where it stands.
     pub meta: RunMeta,
-    /// What its events say.
+    /// What its events say, and what the runs below it used.
     pub headline: Headline,
     /// What it waits for, in words.
     pub waits: String,
@@ -67,7 +69,8 @@ impl Runs<'_> {
                     stuck.push((meta.clone(), why));
                 }
             }
-            let is_meant = listed.state.is_none_or(|state| state == meta.state)
+            let is_meant = (listed.children || meta.parent.is_none())
+                && listed.state.is_none_or(|state| state == meta.state)
                 && listed.agent.as_ref().is_none_or(|agent| **agent == *meta.agent);
             if is_meant {
                 matching += 1;
@@ -81,7 +84,11 @@ impl Runs<'_> {
         let alarms = self.journal.alarms(PATIENCE).await?;
         let mut rows = Vec::new();
         for meta in newest {
-            let look = self.look(meta).await?;
+            let mut look = self.look(meta).await?;
+            // One that has ended has seen the end of all below it.
+            if look.meta.state != RunState::Ended {
+                self.tree(&mut look).await?;
+            }
             let waits = look.waits().join("; ");
             let Look { meta, headline, .. } = look;
             rows.push(Row { meta, headline, waits });

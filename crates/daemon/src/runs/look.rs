@@ -1,16 +1,18 @@
 //! One run, with all that an operator needs to understand where it stands.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, CallVerdict, LetterContent, ReadError, Recorded, RunMeta, RunState, Timestamp,
+    CallKey, CallVerdict, LetterContent, ReadError, Recorded, RunEvent, RunId, RunMeta, RunState, Seq,
+    Timestamp,
 };
-use dauntless_core::run::{RunMachine, RunSpec};
 use dauntless_core::story::{Headline, Line, Story, Wait};
 
+use super::machine::Machine;
 use super::{Awaited, Runs, RunsError, agent_of, length};
 use crate::pin;
-use crate::wiring;
+use crate::wiring::{self, Spec};
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Look {
     pub unrecoverable: Option<String>,
     /// Letters that no event has taken in.
     pub unread: Vec<Unread>,
+    /// The runs that it asked for and whose end it has seen, each with the event that holds it.
+    pub ends: BTreeMap<RunId, Seq>,
     /// What calls came to after the run had been taken over from the worker that had started them.
     pub late: Vec<Late>,
     /// The time of the run at which this is true.
@@ -72,7 +76,7 @@ impl Runs<'_> {
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
         };
-        let mut headline = story.headline(machine.as_ref());
+        let mut headline = story.headline(machine.as_ref().map(Machine::folded));
         if meta.state == RunState::Ended {
             headline.waits.clear();
         }
@@ -95,8 +99,13 @@ impl Runs<'_> {
                 }
             },
         });
+        let ends = (1..).zip(&events).filter_map(|(seq, Recorded { event, .. })| match event {
+            RunEvent::ChildEnded { outcome, .. } => Some((outcome.run, seq)),
+            _ => None,
+        });
         Ok(Look {
             headline,
+            ends: ends.collect(),
             timeline: story.timeline().to_vec(),
             unreadable,
             unrecoverable,
@@ -120,23 +129,20 @@ impl Runs<'_> {
 
     /// The run's machine, by the agent that it is pinned to or else by the one that is configured; none
     /// where there is none of the two.
-    async fn machine(&self, meta: &RunMeta, events: &[Recorded]) -> Option<Result<RunMachine, String>> {
+    async fn machine(&self, meta: &RunMeta, events: &[Recorded]) -> Option<Result<Machine, String>> {
         let agent = agent_of(meta, events);
         let spec = self.pinned(meta, &agent).await.or_else(|| self.spec(&agent).ok())?;
-        let folded = RunMachine::recover(meta.run, spec, events.iter().cloned());
-        Some(folded.map_err(|error| error.to_string()))
+        Some(Machine::recover(meta.run, &spec, events).map_err(|error| error.to_string()))
     }
 
-    async fn pinned(&self, meta: &RunMeta, agent: &str) -> Option<Arc<RunSpec>> {
+    async fn pinned(&self, meta: &RunMeta, agent: &str) -> Option<Spec> {
         let bytes = self.journal.blob(meta.config?).await.ok()??;
         let config = pin::restore(&bytes, self.config).ok()?;
-        let spec = wiring::spec(&config, agent, self.environment, self.redactor.clone());
-        spec.ok().map(Arc::new)
+        wiring::spec(&config, agent, self.environment, self.redactor.clone()).ok()
     }
 
-    pub(super) fn spec(&self, agent: &str) -> Result<Arc<RunSpec>, RunsError> {
-        let spec = wiring::spec(self.config, agent, self.environment, self.redactor.clone())?;
-        Ok(Arc::new(spec))
+    pub(super) fn spec(&self, agent: &str) -> Result<Spec, RunsError> {
+        Ok(wiring::spec(self.config, agent, self.environment, self.redactor.clone())?)
     }
 }
 

@@ -9,8 +9,10 @@ mod fork;
 mod letters;
 mod list;
 mod look;
+mod machine;
 mod replay;
 mod submit;
+mod tree;
 
 use std::sync::Arc;
 
@@ -21,13 +23,14 @@ use dauntless_contract::{
 use dauntless_core::redact::{RedactError, Redactor};
 
 pub use dauntless_core::run::Awaited;
-pub use dauntless_core::story::{Headline, Line, Wait, length};
+pub use dauntless_core::story::{Below, Headline, Line, Wait, length};
 pub use export::{ExportError, Exported, import};
 pub use letters::{Answered, Cancelled};
 pub use list::{Listed, Overview, Row};
 pub use look::{Late, Look, Unread};
 pub use replay::{Difference, Replayed, replay};
 pub use submit::{NewSubmission, Submitted};
+pub use tree::Branch;
 
 use crate::config::Config;
 use crate::store::{self, StoreError};

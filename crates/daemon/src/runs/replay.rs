@@ -1,14 +1,13 @@
 //! Folds a journal with the code and the configuration of today, and says where they part.
 
-use std::sync::Arc;
-
 use dauntless_contract::{Recorded, RunMeta, RunState, Seq};
-use dauntless_core::run::{RecoverError, RunMachine, RunSpec};
+use dauntless_core::run::RecoverError;
 use dauntless_core::story::{Line, Story};
 
+use super::machine::Machine;
 use super::{Exported, Runs, RunsError, agent_of};
 use crate::config::Config;
-use crate::wiring::{self, Environment};
+use crate::wiring::{self, Environment, Spec};
 
 /// What came of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,16 +52,16 @@ impl Runs<'_> {
 pub fn replay(run: &Exported, config: &Config, environment: Environment<'_>) -> Result<Replayed, RunsError> {
     let redactor = wiring::redactor(config, environment)?;
     let spec = wiring::spec(config, &run.agent, environment, redactor)?;
-    Ok(compare(run, &Arc::new(spec)))
+    Ok(compare(run, &spec))
 }
 
-fn compare(run: &Exported, spec: &Arc<RunSpec>) -> Replayed {
+fn compare(run: &Exported, spec: &Spec) -> Replayed {
     let told = |events: &[Recorded]| {
-        let mut story = Story::new(spec.redactor.clone());
+        let mut story = Story::new(spec.redactor().clone());
         events.iter().for_each(|event| story.see(event));
         story.timeline().last().map_or_else(|| "nothing".to_owned(), |Line { text, .. }| text.clone())
     };
-    let fold = |events: &[Recorded]| RunMachine::recover(run.run, Arc::clone(spec), events.iter().cloned());
+    let fold = |events: &[Recorded]| Machine::recover(run.run, spec, events);
     let differs = |seq, recorded, today| Replayed::Differs(Difference { seq, recorded, today });
     let before =
         |seq: Seq| run.events.get(..usize::try_from(seq).unwrap_or(0).saturating_sub(1)).unwrap_or_default();
@@ -94,7 +93,7 @@ fn compare(run: &Exported, spec: &Arc<RunSpec>) -> Replayed {
 }
 
 /// What the run does next.
-fn expected(machine: &RunMachine) -> String {
+fn expected(machine: &Machine) -> String {
     if let Some(outcome) = machine.outcome() {
         return format!("the run ends: {}", outcome.reason);
     }

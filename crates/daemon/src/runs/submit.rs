@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use dauntless_contract::{Attendance, Clock, CreateError, NewRun, Recorded, RunId};
-use dauntless_core::run::toolbox;
 use dauntless_runtime::{CODE_VERSION, Submission, SystemClock, new_fence, start_event};
 
 use super::{Runs, RunsError};
 use crate::pin;
-use crate::wiring::NoAgent;
+use crate::wiring::{self, NoAgent};
 
 /// A goal, and whose it is.
 #[derive(Clone, Debug)]
 pub struct NewSubmission {
-    /// The agent; none for the only one there is.
+    /// The agent or the plan; none for the only one there is.
     pub agent: Option<String>,
     /// The goal, and what it continues.
     pub submission: Submission,
@@ -46,23 +45,22 @@ impl Runs<'_> {
     /// # Errors
     /// [`RunsError::Agent`], and [`RunsError::Create`] when the journal does not take it.
     pub async fn submit(&self, new: NewSubmission) -> Result<Submitted, RunsError> {
-        let agents = &self.config.agents;
-        let known = || agents.keys().map(|name| &**name).collect::<Vec<_>>().join(", ");
-        let name = match (&new.agent, agents.keys().next()) {
-            (Some(name), _) => name.as_str(),
-            (None, Some(only)) if agents.len() == 1 => only,
-            (None, _) => return Err(NoAgent::Which { known: known() }.into()),
+        let config = self.config;
+        let mut names = config.agents.keys().chain(config.plans.keys());
+        let name = match (&new.agent, names.next(), names.next()) {
+            (Some(name), _, _) => name.as_str(),
+            (None, Some(only), None) => &**only,
+            (None, _, _) => return Err(NoAgent::Which { known: config.names() }.into()),
         };
-        let agent =
-            agents.get(name).ok_or_else(|| NoAgent::Unknown { name: name.to_owned(), known: known() })?;
-        let tools = agent.tools.iter().filter_map(|tool| self.config.tools.get(tool));
-        let (toolbox, _) = toolbox(&agent.spec, tools.map(|tool| Arc::clone(&tool.spec)).collect());
-        let attendance = if agent.spec.ask_user { Attendance::Attended } else { Attendance::Unattended };
-        let event = start_event(&agent.spec, &toolbox, new.submission, agent.limits.clone(), attendance);
+        let Some((spec, toolbox, limits)) = wiring::opening(config, name) else {
+            return Err(NoAgent::Unknown { name: name.to_string(), known: config.names() }.into());
+        };
+        let attendance = if spec.ask_user { Attendance::Attended } else { Attendance::Unattended };
+        let event = start_event(&spec, &toolbox, new.submission, limits, attendance);
         let fence = new_fence();
         let run = NewRun {
             client_key: new.key.clone(),
-            agent: Arc::clone(&agent.spec.name),
+            agent: Arc::clone(&spec.name),
             code_version: CODE_VERSION.into(),
             config: pin::pin(self.config, name),
             ..NewRun::new(fence, Recorded { at: SystemClock::new().now(), event })

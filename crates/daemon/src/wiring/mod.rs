@@ -25,7 +25,8 @@ pub use direct::DirectModel;
 
 use crate::chaos::ChaosTools;
 use crate::config::{Config, ToolAction, ToolConfig};
-pub use spec::{redactor, spec};
+pub(crate) use spec::opening;
+pub use spec::{Spec, redactor, spec};
 
 use model::Models;
 pub(crate) use model::client;

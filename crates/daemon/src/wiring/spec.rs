@@ -6,34 +6,61 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dauntless_contract::ModelSpec;
+use dauntless_contract::{AgentSpec, ModelSpec, PanicPolicy, RunLimits};
+use dauntless_core::plan::PlanSpec;
 use dauntless_core::redact::{RedactError, Redactor};
 use dauntless_core::run::{AnswerShape, ModelFallback, RunSpec, toolbox};
-use dauntless_core::toolbox::Quarantined;
+use dauntless_core::toolbox::{Quarantined, Toolbox};
+use dauntless_core::tree::delegate_spec;
 
 use serde_json::Value;
 
 use super::{Cause, Environment, ModelError, NoAgent, client};
 use crate::config::{AgentConfig, ClientConfig, Config, ModelConfig, StoreConfig};
 
-/// What every run of an agent shares.
+/// What every run of one agent, or of one plan, shares.
+#[derive(Clone, Debug)]
+pub enum Spec {
+    /// Of an agent.
+    Agent(Arc<RunSpec>),
+    /// Of a plan.
+    Plan(Arc<PlanSpec>),
+}
+
+/// What every run of an agent or a plan of this name shares.
 ///
 /// # Errors
-/// [`NoAgent`], when there is no such agent or it could not run anywhere.
+/// [`NoAgent`], when there is neither or it could not run anywhere.
 pub fn spec(
     config: &Config,
-    agent: &str,
+    name: &str,
+    environment: Environment<'_>,
+    redactor: Redactor,
+) -> Result<Spec, NoAgent> {
+    if let Some((name, plan)) = config.plans.get_key_value(name) {
+        let face = |name: Arc<str>| config.agents.get(&name).map(|agent| (name, agent.face()));
+        let agents = plan.agents().into_iter().filter_map(face).collect();
+        let spec = PlanSpec { name: Arc::clone(name), plan: plan.plan.clone(), agents, redactor };
+        return Ok(Spec::Plan(Arc::new(spec)));
+    }
+    match config.agents.get_key_value(name) {
+        Some((name, agent)) => {
+            of_agent(config, name, agent, environment, redactor).map(|spec| Spec::Agent(Arc::new(spec)))
+        }
+        None => Err(NoAgent::Unknown { name: name.to_owned(), known: config.names() }),
+    }
+}
+
+fn of_agent(
+    config: &Config,
+    name: &Arc<str>,
+    of: &AgentConfig,
     environment: Environment<'_>,
     redactor: Redactor,
 ) -> Result<RunSpec, NoAgent> {
-    let Some((name, AgentConfig { spec: agent, model, tools, .. })) = config.agents.get_key_value(agent)
-    else {
-        let known = config.agents.keys().map(|name| &**name).collect::<Vec<_>>().join(", ");
-        return Err(NoAgent::Unknown { name: agent.to_owned(), known });
-    };
+    let AgentConfig { spec: agent, model, links, .. } = of;
     let broken = |cause| NoAgent::Broken { name: Arc::clone(name), cause: Arc::new(cause) };
-    let tools = tools.iter().filter_map(|tool| config.tools.get(tool)).map(|tool| Arc::clone(&tool.spec));
-    let (toolbox, problems) = toolbox(agent, tools.collect());
+    let (toolbox, problems) = toolbox_of(config, of);
     if !problems.is_empty() {
         return Err(broken(Cause::Declarations(problems)));
     }
@@ -60,9 +87,39 @@ pub fn spec(
         answer,
         model,
         fallbacks: chain.collect(),
-        links: Default::default(),
+        links: links.clone(),
         redactor,
     })
+}
+
+/// What the runs of an agent or a plan of this name begin with: who it is, its tools, and its limits.
+pub(crate) fn opening(config: &Config, name: &str) -> Option<(AgentSpec, Toolbox, RunLimits)> {
+    if let Some(agent) = config.agents.get(name) {
+        let (toolbox, _) = toolbox_of(config, agent);
+        return Some((agent.spec.clone(), toolbox, agent.limits.clone()));
+    }
+    let (name, plan) = config.plans.get_key_value(name)?;
+    let spec = AgentSpec {
+        name: Arc::clone(name),
+        instructions: "".into(),
+        on_panic: PanicPolicy::default(),
+        answer: None,
+        ask_user: false,
+    };
+    let (toolbox, _) = toolbox(&spec, Vec::new());
+    Some((spec, toolbox, plan.limits.clone()))
+}
+
+/// The tools of an agent, and the agents that its model is offered.
+fn toolbox_of(config: &Config, agent: &AgentConfig) -> (Toolbox, Vec<Quarantined>) {
+    let tools = agent.tools.iter().filter_map(|tool| config.tools.get(tool));
+    let tools = tools.map(|tool| Arc::clone(&tool.spec));
+    let others = agent.offered.iter().filter_map(|name| {
+        let other = config.agents.get(name)?;
+        let input = other.input.as_deref().cloned();
+        Some(Arc::new(delegate_spec(Arc::clone(name), other.description.clone().unwrap_or_default(), input)))
+    });
+    toolbox(&agent.spec, tools.chain(others).collect())
 }
 
 /// What a client of this model would declare. A key that is not set is not missed.

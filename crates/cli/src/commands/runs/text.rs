@@ -198,6 +198,7 @@ fn told(Unread { id, content }: &Unread) -> String {
         Some(LetterContent::Configure { adopt: false }) => {
             "an operator keeps the configuration that its agent had".to_owned()
         }
+        Some(LetterContent::Message { from, agent, text }) => format!("{agent}, run {from}, says: {text}"),
         Some(LetterContent::LateResult { call, epoch }) => {
             format!("{call}, begun under epoch {epoch}, has come to its end")
         }

@@ -67,6 +67,8 @@ impl Resolver<'_, '_> {
             instructions: instructions.into(),
             on_panic: file.on_panic.into(),
             answer,
+            notes: false,
+            messages: false,
             ask_user: file.ask_user,
             notes: file.notes,
             messages: file.messages,
@@ -80,6 +82,7 @@ impl Resolver<'_, '_> {
             tools: file.tools.into_iter().map(Into::into).collect(),
             limits,
             links: Links::default(),
+            offered: BTreeSet::new(),
             description: file.description.map(Into::into),
             input: input.map(Arc::new),
         }

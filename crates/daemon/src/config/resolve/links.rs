@@ -36,6 +36,11 @@ impl Asks {
         }
     }
 
+    /// Whether the model is offered this one.
+    fn offers(&self, name: &str) -> bool {
+        self.links.get(name).is_none_or(|link| link.offered)
+    }
+
     fn names(&self) -> BTreeSet<&String> {
         self.agents.iter().chain(self.links.keys()).collect()
     }
@@ -68,7 +73,9 @@ impl Resolver<'_, '_> {
             self.document.rule(&at, problem.problem);
         }
         for (name, links) in all {
-            if let Some(agent) = agents.get_mut(&name) {
+            if let (Some(agent), Some(asks)) = (agents.get_mut(&name), asks.get(&*name)) {
+                let offered = links.agents().filter(|name| asks.offers(name));
+                agent.offered = offered.cloned().collect();
                 agent.links = links;
             }
         }
@@ -101,6 +108,12 @@ impl Resolver<'_, '_> {
                 self.document.wrong_name(&at, expected, &format!("{name:?}"), hint);
             } else if asks.taken.contains(name) && !seen.contains(name) {
                 self.document.rule(&at, one_name(name));
+            }
+            let is_fallback = asks.links.values().any(|other| other.fallback.as_deref() == Some(&**name));
+            if !link.offered && !is_fallback {
+                let words =
+                    "nobody would ever ask it: name it as the `fallback` of another, or leave this out";
+                self.document.rule(&join(&at, "offered"), words.to_owned());
             }
             let hears = join(&at, "hears");
             if link.kind == LinkKind::Handoff && self.document.get(&hears).is_some() {

@@ -636,13 +636,17 @@ fn rounds(messages: &[Message]) -> Vec<Vec<&str>> {
 fn holds_partial(text: &str) -> bool {
     fn look(value: &Value) -> bool {
         match value {
-            Value::String(text) => text.contains("partial-"),
+            // The answer of a plan may be JSON in a text.
+            Value::String(text) => holds_partial(text),
             Value::Array(values) => values.iter().any(look),
             Value::Object(fields) => fields.iter().any(|(name, value)| name != "so_far" && look(value)),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    serde_json::from_str(text).map_or_else(|_| text.contains("partial-"), |value| look(&value))
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Array(_) | Value::Object(_))) => look(&value),
+        Ok(_) | Err(_) => text.contains("partial-"),
+    }
 }
 
 /// A goal without what does not make it another.

@@ -125,6 +125,6 @@ impl fmt::Display for BrokenTree {
         let skipped = story.len().saturating_sub(SHOWN_MAX);
         writeln!(f, "what happened, without the first {skipped} lines:")?;
         story.iter().skip(skipped).try_for_each(|line| writeln!(f, "{line}"))?;
-        write!(f, "replay it: cargo xtask simulate --trees --from {seed} --seeds 1 --verbose")
+        write!(f, "replay it: cargo xtask simulate --only trees --from {seed} --seeds 1 --verbose")
     }
 }
