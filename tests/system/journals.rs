@@ -85,8 +85,6 @@ impl Agent {
             instructions: self.instructions.into(),
             on_panic: PanicPolicy::Observe,
             answer: schema.map(|schema| AnswerSpec::new(Arc::new(schema))),
-            notes: false,
-            messages: false,
             ask_user: self.ask_user,
             notes: false,
             messages: false,

@@ -189,8 +189,6 @@ fn agent(name: &Arc<str>, below: &[(&Arc<str>, &RunLimits)], chance: &mut Chance
             instructions: "Work.".into(),
             on_panic: PanicPolicy::Observe,
             answer: None,
-            notes: false,
-            messages: false,
             ask_user: false,
             notes: false,
             messages: false,
