@@ -38,7 +38,8 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<Exit, Stop> {
 pub(crate) fn list(args: &RunsArgs) -> Result<Exit, Stop> {
     let config = config::load(args.config.path())?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let listed = Listed { state: args.state.map(Into::into), agent: args.agent.clone(), limit };
+    let listed =
+        Listed { state: args.state.map(Into::into), agent: args.agent.clone(), children: true, limit };
     with_runs(&config, async |runs| {
         let overview = runs.list(&listed).await?;
         output::print(&if args.json { text::overview_json(&overview) } else { text::overview(&overview) })?;

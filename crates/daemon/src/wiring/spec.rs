@@ -104,6 +104,8 @@ pub(crate) fn opening(config: &Config, name: &str) -> Option<(AgentSpec, Toolbox
         instructions: "".into(),
         on_panic: PanicPolicy::default(),
         answer: None,
+        notes: false,
+        messages: false,
         ask_user: false,
     };
     let (toolbox, _) = toolbox(&spec, Vec::new());

@@ -119,7 +119,7 @@ fn table(rows: &[&[String; 6]]) -> String {
 
 /// One run: where it stands, what happened, and what reached it and was not taken in.
 pub(super) fn look(look: &Look) -> String {
-    let Look { meta, headline, timeline, unreadable, unrecoverable, unread, late, now: _ } = look;
+    let Look { meta, headline, timeline, unreadable, unrecoverable, unread, late, .. } = look;
     let mut text = format!("run {}\n", meta.run);
     let mut field = |name: &str, value: &str| {
         let _ = writeln!(text, "  {name:<9}{}", one_line(value, TEXT_CHARS_MAX));
@@ -198,7 +198,6 @@ fn told(Unread { id, content }: &Unread) -> String {
         Some(LetterContent::Configure { adopt: false }) => {
             "an operator keeps the configuration that its agent had".to_owned()
         }
-        Some(LetterContent::Message { from, agent, text }) => format!("{agent}, run {from}, says: {text}"),
         Some(LetterContent::LateResult { call, epoch }) => {
             format!("{call}, begun under epoch {epoch}, has come to its end")
         }
@@ -226,7 +225,7 @@ pub(super) fn overview_json(overview: &Overview) -> String {
 
 /// One run, as one line of JSON.
 pub(super) fn look_json(look: &Look) -> String {
-    let Look { meta, headline, timeline, unreadable, unrecoverable, unread, late, now: _ } = look;
+    let Look { meta, headline, timeline, unreadable, unrecoverable, unread, late, .. } = look;
     let unread: Vec<Value> =
         unread.iter().map(|Unread { id, content }| json!({ "id": id, "content": content })).collect();
     let late: Vec<Value> = late

@@ -67,8 +67,6 @@ impl Resolver<'_, '_> {
             instructions: instructions.into(),
             on_panic: file.on_panic.into(),
             answer,
-            notes: false,
-            messages: false,
             ask_user: file.ask_user,
             notes: file.notes,
             messages: file.messages,

@@ -175,6 +175,6 @@ fn observations_in_another_order_are_noticed() {
     };
     let (first, second) = (tool("a", "\"did 1.0\""), tool("b", "\"did 1.1\""));
     assert_eq!(wrong(&[first.clone(), second.clone()]), [""; 0]);
-    assert_eq!(wrong(&[first.clone()]), [rules::OBSERVED; 2]);
+    assert_eq!(wrong(std::slice::from_ref(&first)), [rules::OBSERVED; 2]);
     assert!(wrong(&[second, first]).contains(&rules::OBSERVED));
 }
