@@ -53,16 +53,16 @@ mod tool;
 pub use dauntless_contract::{
     AgentSpec, Alarm, AnswerSchema, AnswerSpec, AppendError, Attendance, BlobHash, BoxFuture, BreakerPolicy,
     BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy, Bytes, CallKey, CallRecord, CallVerdict,
-    CancelSignal, Claim, ClaimFilter, Clock, CountTokens, Counters, CreateError, DependencyKind, Effect,
-    EffectState, ErrorSpike, EventProblem, Failure, FailureCode, Fence, FieldProblem, Finish, History,
-    HistoryFault, HistoryRepair, Journal, JournalError, Json, LateResult, Letter, LimitKind, ListQuery,
-    Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled, NewRun, NotJson,
-    Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, Question, RawCall,
-    ReadError, Recorded, Release, RepairedHistory, RequestPurpose, ResiliencePolicy, ResolvedBy, RetryPolicy,
-    Round, RunCounts, RunEvent, RunId, RunLimits, RunMeta, RunState, RunTimer, RunTotals, Seq, ServiceState,
-    SharedJournal, Snapshot, StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens, TooLarge,
-    Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim,
-    Usage, Verified, VerifyVerdict, WorkerInfo,
+    CancelSignal, ChildRun, Claim, ClaimFilter, Clock, CountTokens, Counters, CreateError, DependencyKind,
+    Effect, EffectState, ErrorSpike, EventProblem, Failure, FailureCode, Fence, FieldProblem, Finish,
+    History, HistoryFault, HistoryRepair, Journal, JournalError, Json, LateResult, Letter, LimitKind,
+    ListQuery, Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled,
+    NewRun, NotJson, Observation, OnExhausted, Outcome, Pad, PanicPolicy, PastFailure, Posted, Price,
+    Progress, Question, RawCall, ReadError, Recorded, Release, RepairedHistory, RequestPurpose,
+    ResiliencePolicy, ResolvedBy, RetryPolicy, Round, RunCounts, RunEvent, RunId, RunLimits, RunMeta,
+    RunState, RunTimer, RunTotals, Seq, ServiceState, SharedJournal, Snapshot, StopReason, StoppedBy,
+    TextSink, Timestamp, TokenCounter, Tokens, TooLarge, Tool, ToolCall, ToolChange, ToolCtx, ToolEvent,
+    ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim, Usage, Verified, VerifyVerdict, WorkerInfo,
 };
 pub use dauntless_journal::Memory;
 #[cfg(feature = "sqlite")]
