@@ -207,14 +207,19 @@ impl Runtime {
         Ok(())
     }
 
-    /// Stops taking runs, ends those under way as `cancelled` and takes the tree down, within a time.
+    /// Stops taking runs, ends those under way as `cancelled` and takes the tree down, within a time. Runs
+    /// of a journal that workers share are let go of instead, for others to go on with.
     pub async fn shutdown(&self, within: Duration) {
         self.inner.stopping.store(true, Ordering::Relaxed);
         let mut runs = self.inner.branches.runs.cell().map_or_else(Vec::new, |runs| runs.get_children());
         // The oldest first: ractor keeps them in no order.
         runs.sort_by_key(ActorCell::get_id);
+        let shared = matches!(self.inner.config.journal, Some(Ledger::Shared(_)));
         for run in &runs {
-            let _ = run.send_message(RunMsg::Cancel { by: "shutdown".into() });
+            let _ = run.send_message(match shared {
+                true => RunMsg::HandOver { at_once: true },
+                false => RunMsg::Cancel { by: "shutdown".into() },
+            });
         }
         let all_ended = async {
             for run in &runs {
