@@ -61,12 +61,12 @@ pub use dauntless_contract::{
     DependencyKind, Effect, EffectState, ErrorSpike, EventProblem, Failure, FailureCode, Fence, FieldProblem,
     Finish, GoalDigest, History, HistoryFault, HistoryRepair, Journal, JournalError, Json, LateResult,
     Letter, LetterContent, LimitKind, Lineage, ListQuery, Message, MicroUsd, Model, ModelCtx, ModelReply,
-    ModelRequest, ModelSpec, NeverCancelled, NewRun, NotAHash, NotJson, Observation, OnExhausted, Outcome,
-    Pad, PanicPolicy, PastFailure, Posted, Price, Progress, Question, RawCall, ReadError, Recorded, Release,
-    RepairedHistory, RequestPurpose, ResiliencePolicy, ResolvedBy, RetryPolicy, Round, RunCounts, RunEvent,
-    RunId, RunLimits, RunMeta, RunState, RunTimer, RunTotals, Seq, ServiceState, SharedJournal, Snapshot,
-    StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens, TooLarge, Tool, ToolCall, ToolChange,
-    ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim, Usage, Verified,
+    ModelRequest, ModelSpec, NeverCancelled, NewRun, NotAHash, NotJson, Observation, OnExhausted, Outage,
+    Outcome, Pad, PanicPolicy, PastFailure, Posted, Price, Progress, Question, RawCall, ReadError, Recorded,
+    Release, RepairedHistory, RequestPurpose, ResiliencePolicy, ResolvedBy, RetryPolicy, Round, RunCounts,
+    RunEvent, RunId, RunLimits, RunMeta, RunState, RunTimer, RunTotals, Seq, ServiceState, SharedJournal,
+    Snapshot, StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens, TooLarge, Tool, ToolCall,
+    ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim, Usage, Verified,
     VerifyVerdict, WorkerInfo,
 };
 pub use dauntless_journal::Memory;
