@@ -33,6 +33,10 @@
 //! #     .block_on(example()).unwrap();
 //! ```
 //!
+//! An agent may ask others, as tools of their names ([`Agent::delegate`], [`Delegate`]), and what agents
+//! do together may be planned without a model ([`Agent::plan`], [`Plan`]). With a journal that workers
+//! share ([`RuntimeBuilder::shared_journal`], [`Runtime::drive`]) a run outlives its process.
+//!
 //! It exists so that an application names one crate and finds what it needs at the top level. It
 //! decides nothing and holds no policy: what a tool is stands in [`tool_fn`] and
 //! [`tool`](macro@tool), what a run is in [`Runtime`].
@@ -79,7 +83,7 @@ pub use dauntless_runtime::{
     Agent, Allowance, AnswerError, Answerer, BuildError, CODE_VERSION, CallByHand, Canceller, Delegate,
     DriveError, Escalation, Hears, Join, Lagged, Lease, OnFailure, Parting, Plan, Problem, Quarantined,
     RecoverError, RedactError, Reins, RestartPolicy, RevivalPolicy, Rule, RunHandle, RunStream, Runtime,
-    RuntimeBuilder, Submission, SubmitError, SystemClock, ToolEvents, UnreachableLimit, supervision,
+    RuntimeBuilder, Submission, SubmitError, SystemClock, ToolEvents, UnreachableLimit, plan, supervision,
 };
 
 pub use answer::{Answers, NoValue, RunTyped, Typed, TypedAgent};
