@@ -77,6 +77,26 @@ fn a_keyed_write_is_repeated_without_being_done_twice() {
     );
 }
 
+#[test]
+fn a_report_is_written_without_the_researchers_that_failed() {
+    let output = output(env!("CARGO_BIN_EXE_05_researchers"));
+    let (ends, report) = output.split_at(output.find("completed: ").expect("the report"));
+    for end in [
+        "scholar: completed\n",
+        "archivist: tool_exhausted: archive (call_1_1) failed with unavailable after 3 attempts",
+        "surfer: tool_exhausted: web (call_1_1) failed with timeout after 1 attempt",
+        "gossip: malformed_output\n",
+    ] {
+        assert!(ends.contains(end), "{output}");
+    }
+    assert_eq!(
+        report,
+        "completed: It was invented in 1837. The archivist (unavailable), the surfer (timeout) and the gossip \
+         (partial) gave no finding.\n\
+         -- 4 runs below, 8 calls in all\n"
+    );
+}
+
 #[tokio::test]
 async fn the_agent_without_code_corrects_its_mistake() {
     let config = config::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("agent.toml"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::measure::{Figures, cpu, resident_bytes};
+use crate::tree::Grove;
 use crate::{floor, ours};
 
 /// What one scenario asks for.
@@ -30,6 +31,7 @@ impl Plan {
             "fanout1000" => plan(1, 1, 1000, 10, 0),
             "concurrent" => plan(1000, 5, 1, 20, 50),
             "waiting" => plan(2000, 0, 0, 0, 60_000),
+            "tree" => plan(1, 3, 1, 0, 0),
             other => return Err(format!("no scenario `{other}`; there are {}", SCENARIOS.join(", "))),
         })
     }
@@ -55,7 +57,12 @@ fn count(n: u64) -> usize {
 }
 
 /// Every scenario, in the order of the report.
-pub(crate) const SCENARIOS: [&str; 5] = ["turns", "fanout64", "fanout1000", "concurrent", "waiting"];
+pub(crate) const SCENARIOS: [&str; 6] = ["turns", "fanout64", "fanout1000", "concurrent", "waiting", "tree"];
+
+/// Who is compared in a scenario: the loop by hand and this runtime, or as many runs and a tree of them.
+pub(crate) fn contenders(scenario: &str) -> [&'static str; 2] {
+    if scenario == "tree" { ["apart", "tree"] } else { ["floor", "ours"] }
+}
 
 /// Runs it and prints the figures as one line of JSON.
 pub(crate) fn run_one(scenario: &str, contender: &str, url: &str) -> Result<(), String> {
@@ -83,7 +90,8 @@ pub(crate) fn run_one(scenario: &str, contender: &str, url: &str) -> Result<(), 
                 })
                 .await
             }
-            other => Err(format!("no contender `{other}`; there are floor and ours")),
+            "apart" | "tree" => Grove::new(plan, url).await?.measure(contender).await,
+            other => Err(format!("no contender `{other}`; there are floor, ours, apart and tree")),
         }
     })?;
     println!("{}", serde_json::to_string(&figures).map_err(|error| error.to_string())?);

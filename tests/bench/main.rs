@@ -11,6 +11,7 @@ mod measure;
 mod ours;
 mod provider;
 mod report;
+mod tree;
 mod window;
 
 use std::process::ExitCode;

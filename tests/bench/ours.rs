@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless::prelude::*;
-use dauntless::{BoxFuture, Json, ResiliencePolicy, Secret, ToolSpec};
+use dauntless::{BoxFuture, Json, Model, ResiliencePolicy, Secret, ToolSpec};
 use serde::Deserialize;
 
 use crate::contender::Plan;
@@ -14,7 +14,7 @@ pub(crate) struct Team {
     agent: Agent,
 }
 
-struct Work {
+pub(crate) struct Work {
     spec: Arc<ToolSpec>,
     time: Duration,
 }
@@ -40,31 +40,40 @@ impl Tool for Work {
     }
 }
 
+/// The tool.
+pub(crate) fn work(plan: Plan) -> Work {
+    let parameters = serde_json::json!({
+        "type": "object",
+        "properties": { "n": { "type": "integer" } },
+        "required": ["n"],
+        "additionalProperties": false,
+    });
+    let mut spec = ToolSpec::new("work", "Does the work.", parameters);
+    spec.effect = Effect::ReadOnly;
+    spec.resilience.concurrency = 1000;
+    spec.polling = true;
+    Work { spec: Arc::new(spec), time: plan.call_time() }
+}
+
+/// The client of a model.
+pub(crate) fn model(name: &str, url: &str) -> Result<Arc<dyn Model>, String> {
+    let patient = ResiliencePolicy { concurrency: 4000, ..ResiliencePolicy::for_model() };
+    let model = OpenAi::builder(name)
+        .stream(false)
+        .base_url(url.to_owned())
+        .api_key(Secret::new("none"))
+        .resilience(patient)
+        .build()
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(model))
+}
+
 impl Team {
     pub(crate) async fn new(plan: Plan, url: &str) -> Result<Self, String> {
-        let parameters = serde_json::json!({
-            "type": "object",
-            "properties": { "n": { "type": "integer" } },
-            "required": ["n"],
-            "additionalProperties": false,
-        });
-        let mut spec = ToolSpec::new("work", "Does the work.", parameters);
-        spec.effect = Effect::ReadOnly;
-        spec.resilience.concurrency = 1000;
-        spec.polling = true;
-        let tool = Work { spec: Arc::new(spec), time: plan.call_time() };
-        let patient = ResiliencePolicy { concurrency: 4000, ..ResiliencePolicy::for_model() };
-        let model = OpenAi::builder(plan.model())
-            .stream(false)
-            .base_url(url.to_owned())
-            .api_key(Secret::new("none"))
-            .resilience(patient)
-            .build()
-            .map_err(|error| error.to_string())?;
-        let agent = Agent::new("bench").instructions("Do the work.").tool(tool);
+        let agent = Agent::new("bench").instructions("Do the work.").tool(work(plan));
         let limits = RunLimits { turns: 1000, ..RunLimits::default() };
         let runtime = Runtime::builder()
-            .model(model)
+            .shared_model(model(&plan.model(), url)?)
             .limits(limits)
             .agent(&agent)
             .build()

@@ -24,7 +24,13 @@ pub(crate) fn serve() -> Result<(), String> {
 fn reply(request: &ChatRequest) -> Reply {
     let plan = Plan::from_model(request.model());
     let reply = if request.assistant_messages() < plan.turns {
-        Reply::calls((0..plan.calls).map(|n| Call::new("work", &json!({ "n": n })).id(format!("call_{n}"))))
+        // A fourth word is the agent to be asked in place of the tool.
+        let agent = request.model().split('-').nth(3);
+        let call = |n| match agent {
+            Some(agent) => Call::new(agent, &json!({ "goal": format!("Begin part {n}.") })),
+            None => Call::new("work", &json!({ "n": n })),
+        };
+        Reply::calls((0..plan.calls).map(|n| call(n).id(format!("call_{n}"))))
     } else {
         Reply::text("done")
     };

@@ -192,6 +192,18 @@ impl Runtime {
         tools.chain(models.iter().map(|(_, handle)| handle.picture())).collect()
     }
 
+    /// Opens the breaker of a tool or a model for a while, if it is closed: another process has found out
+    /// that it takes no calls. Of one that was not started yet, nothing is known.
+    pub async fn expect_outage(&self, dependency: &str, lasts: Duration) {
+        let Dependencies { tools, models } = &*self.inner.dependencies.lock().await;
+        for (_, tool) in tools.iter().filter(|(_, tool)| &**tool.name() == dependency) {
+            tool.expect_outage(lasts);
+        }
+        for (_, model) in models.iter().filter(|(_, model)| &**model.name() == dependency) {
+            model.expect_outage(lasts);
+        }
+    }
+
     /// Opens, closes or resets the breaker of a tool by hand. It holds for all agents and runs that
     /// share the tool.
     ///
