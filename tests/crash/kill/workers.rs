@@ -138,9 +138,11 @@ impl Site {
     /// Cancels a run, as whoever no longer wants it would.
     pub(super) fn cancel(&self, run: RunId) -> Result<(), Error> {
         let cancelled = self.command(&["cancel", &run.to_string()], 0).output()?;
-        match cancelled.status.success() {
+        let said = String::from_utf8_lossy(&cancelled.stderr);
+        // It may have ended meanwhile.
+        match cancelled.status.success() || said.contains("is over already") {
             true => Ok(()),
-            false => Err(format!("cancel said `{}`", String::from_utf8_lossy(&cancelled.stderr)).into()),
+            false => Err(format!("cancel said `{said}`").into()),
         }
     }
 

@@ -204,3 +204,6 @@ pub(super) fn refused(run: &Record) -> BTreeSet<CallKey> {
     }
     refused
 }
+
+#[cfg(test)]
+mod tests;
