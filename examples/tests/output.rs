@@ -98,6 +98,14 @@ fn a_report_is_written_without_the_researchers_that_failed() {
 }
 
 #[tokio::test]
+async fn the_agent_that_is_killed_while_it_pays_can_start() {
+    let config = config::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("payment.toml"));
+    let config = config.unwrap_or_else(|report| panic!("{report}"));
+    let app = App::assemble(&config, &|name| std::env::var(name).ok()).await.expect("it starts");
+    assert!(app.broken().is_empty());
+}
+
+#[tokio::test]
 async fn the_agent_without_code_corrects_its_mistake() {
     let config = config::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("agent.toml"));
     let config = config.unwrap_or_else(|report| panic!("{report}"));
