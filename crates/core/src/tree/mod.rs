@@ -15,7 +15,6 @@ mod link;
 pub mod mailbox;
 pub mod notes;
 mod tools;
-mod waits;
 
 use std::sync::Arc;
 
@@ -28,7 +27,6 @@ pub use end::{Class, End, said};
 pub use kin::{Kin, child_run, digest, goal_of};
 pub use link::{Hears, Link, LinkKind, LinkPolicy, Links, OnFailure, delegate_spec};
 pub use tools::{Asked, TreeTool};
-pub use waits::Waits;
 
 /// A child run to be started, or to be found again if it was started before.
 ///
