@@ -119,3 +119,21 @@ async fn the_agent_without_code_corrects_its_mistake() {
     assert!(answer.contains("Filesystem"), "{answer}");
     assert_eq!((outcome.totals.tool_calls, outcome.totals.failed_calls), (2, 1));
 }
+
+#[tokio::test]
+async fn the_plan_without_code_routes_asks_several_at_once_and_improves() {
+    let config = config::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("06_plans.toml"));
+    let config = config.unwrap_or_else(|report| panic!("{report}"));
+    let app = App::assemble(&config, &|name| std::env::var(name).ok()).await.expect("it starts");
+    assert!(app.broken().is_empty());
+    let plan = app.agent(Some("reply")).expect("there is such a plan");
+
+    for (letter, runs) in [("The kettle that you sent came broken.", 9), ("What a kettle!", 9)] {
+        let outcome = app.runtime().run(plan, letter).await;
+
+        let answer = outcome.answer().unwrap_or_else(|| panic!("{letter}: {:?}", outcome.reason));
+        assert_eq!(answer, "Dear customer, we send a new kettle. Yours sincerely");
+        // The sorter, the clerk or the greeter, three at once, and two drafts with their reviews.
+        assert_eq!(outcome.totals.children, runs);
+    }
+}

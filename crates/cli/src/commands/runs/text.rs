@@ -75,7 +75,7 @@ fn row(Row { meta, headline, waits }: &Row) -> [String; 6] {
         _ => waits.clone(),
     };
     let last = match meta.parent {
-        Some(parent) => format!("{last}, asked for by {parent}"),
+        Some(parent) => format!("asked for by {parent}: {last}"),
         None => last,
     };
     [
