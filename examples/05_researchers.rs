@@ -38,7 +38,7 @@ async fn archive(words: String) -> Result<String, Failure> {
 }
 
 /// Search the web.
-#[tool(effect = "read_only")]
+#[tool(effect = "read_only", timeout = "200ms")]
 async fn web(words: String) -> String {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     format!("all about {words}")
@@ -79,7 +79,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ])?;
     // What nobody in a researcher's run can fix would end this run as well: none of them is worth that.
     let optional = |agent: &Agent| Delegate::to(agent).on_failure(OnFailure::Observe);
-    let soon = Allowance { wall_clock: Some(Duration::from_secs(1)), ..Allowance::default() };
+    // Whatever it does, the report waits for it no longer.
+    let soon = Allowance { wall_clock: Some(Duration::from_secs(30)), ..Allowance::default() };
     let editor = Agent::new("editor")
         .instructions("Ask all researchers in one turn. Say what you could not find out.")
         .shared_model(model)

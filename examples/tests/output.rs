@@ -84,7 +84,7 @@ fn a_report_is_written_without_the_researchers_that_failed() {
     for end in [
         "scholar: completed\n",
         "archivist: tool_exhausted: archive (call_1_1) failed with unavailable after 3 attempts",
-        "surfer: tool_exhausted: web (call_1_1) failed with timeout after 1 attempt",
+        "surfer: tool_exhausted: web (call_1_1) failed with timeout after 3 attempts",
         "gossip: malformed_output\n",
     ] {
         assert!(ends.contains(end), "{output}");
