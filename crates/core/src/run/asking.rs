@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, Failure, FailureCode, History, LimitKind, Observation, Progress, Timestamp, ToolCall,
-    ToolOutput, ToolSpec,
+    CallKey, Failure, FailureCode, History, LimitKind, Observation, Progress, StopReason, Timestamp,
+    ToolCall, ToolOutput, ToolSpec,
 };
 use serde::{Deserialize, Serialize};
 
@@ -163,6 +163,10 @@ impl RunMachine {
         effects: &mut Vec<RunEffect>,
     ) -> Phase {
         self.totals.model_attempts += attempts;
+        if now >= self.deadline() {
+            let phase = Phase::Asking { turn: self.turn, model, purpose };
+            return self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), effects);
+        }
         if self.reject_tool(now, &purpose, &failure, effects) {
             return self.ask_model(now, model, purpose, effects);
         }

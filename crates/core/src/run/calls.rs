@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use dauntless_contract::{
-    CallKey, CallRecord, CallVerdict, Effect, Failure, FailureCode, Finish, ModelReply, OnExhausted,
-    PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall, ToolSpec,
+    CallKey, CallRecord, CallVerdict, Effect, Failure, FailureCode, Finish, LimitKind, ModelReply,
+    OnExhausted, PanicPolicy, Progress, RawCall, RunTimer, StopReason, StoppedBy, Timestamp, ToolCall,
+    ToolSpec,
 };
 
 use super::held::{Repetition, left_a_mark};
@@ -190,6 +191,11 @@ impl RunMachine {
             self.start_children(now, &mut slots, effects);
         }
         match slots.first_terminal().cloned() {
+            // The last calls ran out of the run's time, whichever timer was the first to say so.
+            Some(_) if now >= self.deadline() => {
+                let reason = StopReason::LimitReached(LimitKind::WallClock);
+                self.stop_early(now, Phase::Calling(slots), reason, effects)
+            }
             Some(Terminal { reason, explanation }) => {
                 self.stop_calls(now, slots, reason, Some(explanation), effects)
             }

@@ -94,3 +94,16 @@ fn nothing_is_asked_or_called_after_the_stop_decision() {
     assert_eq!((asked, ran), (4, 3), "{:?}", scene.seen);
     assert_eq!(scene.machine.outcome().unwrap().reason.to_string(), "limit_reached: turns");
 }
+
+#[test]
+fn what_runs_out_with_the_time_of_the_run_is_the_runs_limit_whichever_timer_is_first() {
+    let hour = RunLimits::default().wall_clock;
+    let reason = |scene: &Scene| scene.machine.outcome().unwrap().reason.to_string();
+    let late = || Failure::timeout("No answer in time.");
+    let mut scene = Scene::new();
+    scene.asks(&[("find", "{}")]).wait(hour).ends(0, Err(late()));
+    assert_eq!(reason(&scene), "limit_reached: wall_clock");
+    let mut scene = Scene::new();
+    scene.wait(hour).on(RunEvent::ModelFailed { turn: 1, model: 0, failure: late(), attempts: 1 });
+    assert_eq!(reason(&scene), "limit_reached: wall_clock");
+}
