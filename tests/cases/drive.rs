@@ -90,14 +90,7 @@ pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
     runtime.shutdown(Duration::from_secs(2)).await;
     drop((runtime, agent));
     for run in &mut runs {
-        run.journal = journal.read(run.outcome.run, 0, 10_000).await.unwrap_or_default();
-        let started = run.progress.iter().map(innermost).filter_map(|event| match event {
-            Progress::ChildStarted { run, .. } => Some(*run),
-            _ => None,
-        });
-        for child in started.collect::<BTreeSet<_>>() {
-            run.below.extend(journal.read(child, 0, 10_000).await.unwrap_or_default());
-        }
+        read_journals(&journal, run).await;
     }
     workshop.reaper.drain(Duration::from_secs(2)).await;
     // Descriptors and processes are only ours alone where each test has its own process.
@@ -115,6 +108,18 @@ pub(crate) async fn drive(case: &Case, mode: Mode) -> Evidence {
         runs,
         recording,
         canary,
+    }
+}
+
+/// Reads what a run and those below it have left in the journal.
+async fn read_journals(journal: &Memory, run: &mut RunEvidence) {
+    run.journal = journal.read(run.outcome.run, 0, 10_000).await.unwrap_or_default();
+    let started = run.progress.iter().map(innermost).filter_map(|event| match event {
+        Progress::ChildStarted { run, .. } => Some(*run),
+        _ => None,
+    });
+    for child in started.collect::<BTreeSet<_>>() {
+        run.below.extend(journal.read(child, 0, 10_000).await.unwrap_or_default());
     }
 }
 

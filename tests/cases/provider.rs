@@ -27,7 +27,7 @@ const NOTES: &str = "You keep the notes of an assistant";
 
 /// The script of a case, and the count of requests that it had no reply for.
 pub(crate) fn script(case: &Case, mode: Mode) -> (Script, Arc<AtomicUsize>) {
-    let models: BTreeSet<&str> = case.replies.iter().map(|plan| speaker(plan)).collect();
+    let models: BTreeSet<&str> = case.replies.iter().map(speaker).collect();
     let lines: BTreeMap<String, Lines> =
         models.into_iter().map(|model| (model.to_owned(), Lines::of(model, case, mode))).collect();
     let notes: Vec<Reply> = case.notes.iter().map(|plan| reply(plan, mode)).collect();
