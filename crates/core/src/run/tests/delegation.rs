@@ -408,7 +408,7 @@ fn a_loser_is_found_and_cancelled_again_after_a_crash() {
 fn children_of_a_run_whose_time_passed_during_a_crash_are_found_and_cancelled() {
     let mut scene = crew();
     scene.asks(&[("writer", GOAL)]).wait(Duration::from_secs(3601)).on(RunEvent::Interrupted {});
-    let seen = ["child 1.0 writer `Find it.` with 6000 tokens", "cancel child 1.0", "timer Settle 20s"];
+    let seen = ["child 1.0 writer `Find it.` with 6000 tokens", "cancel child 1.0", "timer Settle 3621s"];
     assert!(scene.seen.ends_with(&seen.map(str::to_owned)), "{:?}", scene.seen);
     scene.child(0, 1, outcome(StopReason::Cancelled { by: "its parent".into() }, None, 1));
     assert_eq!(scene.stop_reason(), "limit_reached: wall_clock");
