@@ -219,9 +219,8 @@ fn what_was_on_its_way_when_its_run_was_cancelled_is_none() {
             clerk.end = Some("cancelled by its parent".into());
             let failed = effect
                 .map(|effect| CallVerdict::Failed(Failure::cancelled("It was stopped.").effect(effect)));
-            match (&mut clerk.events[2], failed) {
-                (RunEvent::CallEnded { record, .. }, Some(failed)) => record.verdict = failed,
-                _ => {}
+            if let (RunEvent::CallEnded { record, .. }, Some(failed)) = (&mut clerk.events[2], failed) {
+                record.verdict = failed;
             }
             let intent = Intent { run: CLERK + 100, turn: 1, index: 0 };
             let sent = Request::Tool { worker: 1, intent, class: Class::Once, key: None, executed: true };
