@@ -7,7 +7,7 @@ use std::time::Duration;
 use dauntless_contract::RunEvent;
 
 use super::Plan;
-use super::judge::{Blow, Evidence, sent_by_the_woken};
+use super::judge::{Blow, Evidence, Record, sent_by_the_woken};
 use super::ledger::{Class, Intent, Point, Request};
 
 /// The numbers of one round.
@@ -24,6 +24,9 @@ pub struct Report {
     woken: usize,
     reopened: u64,
     runs: usize,
+    below: usize,
+    cancelled: usize,
+    limited: usize,
 }
 
 impl Report {
@@ -44,6 +47,10 @@ impl Report {
             let requests: Vec<(Intent, bool)> = requests.collect();
             let intents: BTreeSet<Intent> = requests.iter().map(|(intent, _)| *intent).collect();
             (class, intents.len(), requests.len(), requests.iter().filter(|(_, executed)| *executed).count())
+        };
+        let ended = |with: &str| {
+            let of = |run: &&Record| run.end.as_deref().is_some_and(|end| end.starts_with(with));
+            evidence.records.iter().filter(of).count()
         };
         let events = evidence.records.iter().flat_map(|run| &run.events);
         Self {
@@ -73,8 +80,16 @@ impl Report {
             late_results: evidence.records.iter().map(|run| run.late_results).sum(),
             woken: sent_by_the_woken(evidence),
             reopened,
-            runs: evidence.records.len(),
+            runs: evidence.records.iter().filter(|run| run.parent.is_none()).count(),
+            below: evidence.records.iter().filter(|run| run.parent.is_some()).count(),
+            cancelled: ended("cancelled"),
+            limited: ended("limit_reached"),
         }
+    }
+
+    /// Runs that other runs asked for.
+    pub const fn below(&self) -> usize {
+        self.below
     }
 
     /// How often a point was hit.
@@ -96,9 +111,12 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "  {} runs; {} changes of owner, {} interruptions, {} calls shown as unknown, {} asked about, \
+            "  {} runs and {} below them, {} cancelled, {} at a limit; {} changes of owner, {} interruptions, {} calls shown as unknown, {} asked about, \
              {} late results, {} requests sent on waking, {} taken out of quarantine",
             self.runs,
+            self.below,
+            self.cancelled,
+            self.limited,
             self.takeovers,
             self.interruptions,
             self.unknown,

@@ -17,10 +17,12 @@ fn dur_08(store: Kind) {
         strikes: 10,
         seed: u64::from(std::process::id()),
         workers: 3,
-        runs: 4,
+        // One of each shape.
+        runs: 5,
         turns: 12,
     };
     let report = plan.carry_out().unwrap_or_else(|broken| panic!("{broken}"));
+    assert!(report.below() > 0, "no run asked for another: {report}");
     for point in Point::ALL {
         assert!(report.hits(point) > 0, "no worker was struck {}: {report}", point.as_str());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dauntless_contract::{CallKey, Outcome, RunEvent, RunId};
+use dauntless_contract::{CallKey, CallVerdict, EffectState, Outcome, RunEvent, RunId};
 
 use super::{Evidence, Record, Shown, calls, stopped};
 use crate::kill::ledger::{Intent, Request};
@@ -41,8 +41,10 @@ pub(super) fn no_run_outlives_its_parent(evidence: &Evidence) -> Found {
     found
 }
 
-/// Who asks for the next turn, or is over, has the ends of all runs that it asked for. Requests of a worker
-/// that was stopped in the moment before it sent them are left to the rules about effects.
+/// Who asks for the next turn, or is over, has the ends of all runs that it asked for.
+///
+/// What was on its way when its run was cancelled arrives when it arrives, and so does what a worker that was
+/// stopped sends when it wakes. The rules about effects are about those as well.
 pub(super) fn nothing_is_done_for_who_has_gone_on(evidence: &Evidence) -> Found {
     let stopped = stopped(evidence);
     let mut newest: BTreeMap<u64, u32> = BTreeMap::new();
@@ -59,7 +61,8 @@ pub(super) fn nothing_is_done_for_who_has_gone_on(evidence: &Evidence) -> Found 
             }
         };
         let late = |(parent, turn): &(u64, u32)| newest.get(parent).is_some_and(|newest| newest > turn);
-        let late = above(run).find(late).filter(|_| !stopped.contains(&worker));
+        let excused = || stopped.contains(&worker) || was_on_its_way(evidence, request);
+        let late = above(run).find(late).filter(|_| !excused());
         if let Some((parent, turn)) = late {
             found.push((Some(run), format!("{request:?} came after {parent} had gone on from turn {turn}")));
         }
@@ -69,6 +72,33 @@ pub(super) fn nothing_is_done_for_who_has_gone_on(evidence: &Evidence) -> Found 
         }
     }
     found
+}
+
+/// Whether a run that was cancelled says of a request that it may have arrived: it took in no answer.
+fn was_on_its_way(evidence: &Evidence, request: &Request) -> bool {
+    let cancelled = |number: u64| {
+        let cancelled = |end: &str| end.starts_with("cancelled");
+        let runs = evidence.records.iter().filter(move |run| run.number == number);
+        runs.filter(move |run| run.end.as_deref().is_some_and(cancelled)).flat_map(|run| &run.events)
+    };
+    match request {
+        Request::Model { run, turn, .. } => {
+            let replied =
+                |event: &RunEvent| matches!(event, RunEvent::ModelReplied { turn: of, .. } if of == turn);
+            cancelled(*run).next().is_some() && !cancelled(*run).any(replied)
+        }
+        Request::Tool { intent, .. } => {
+            let known = |event: &RunEvent| match event {
+                RunEvent::CallEnded { call, record } => {
+                    (call.turn, call.index) == (intent.turn, intent.index)
+                        && !matches!(&record.verdict, CallVerdict::Failed(failure) if failure.effect == EffectState::Unknown)
+                }
+                _ => false,
+            };
+            cancelled(intent.run).next().is_some() && !cancelled(intent.run).any(known)
+        }
+        Request::Question { .. } | Request::Over { .. } => false,
+    }
 }
 
 /// For each call and try there is one run, and its end is taken in once.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use dauntless_contract::{
-    Attendance, Finish, History, ModelReply, RawCall, RunLimits, RunTotals, Seq, StopReason, Tokens, Usage,
+    Attendance, CallRecord, Failure, Finish, History, ModelReply, RawCall, RunLimits, RunTotals, Seq,
+    StopReason, Tokens, ToolOutput, Usage,
 };
 
 use super::super::{Blow, Strike, judge};
@@ -110,8 +111,8 @@ fn good() -> Evidence {
         ..record(TOP, 1, None, "completed", top)
     };
     let intent = Intent { run: CLERK, turn: 1, index: 0 };
-    let done = dauntless_contract::CallRecord {
-        verdict: dauntless_contract::CallVerdict::Succeeded(dauntless_contract::ToolOutput::text("done")),
+    let done = CallRecord {
+        verdict: CallVerdict::Succeeded(ToolOutput::text("done")),
         attempts: 1,
         waited: Duration::ZERO,
         stopped_by: None,
@@ -203,6 +204,33 @@ fn work_for_a_run_that_has_gone_on_is_found() {
         evidence.strikes.push(Strike { point: Point::Random, blow: Blow::Stop, worker: 1, intent: None });
     });
     assert_eq!(woken, [""; 0]);
+}
+
+#[test]
+fn what_was_on_its_way_when_its_run_was_cancelled_is_none() {
+    // Of the shape that cancels those it no longer needs.
+    let late = |effect: Option<EffectState>| {
+        broken(|evidence| {
+            evidence.records.truncate(2);
+            for record in &mut evidence.records {
+                record.number += 100;
+            }
+            let clerk = &mut evidence.records[1];
+            clerk.end = Some("cancelled by its parent".into());
+            let failed = effect
+                .map(|effect| CallVerdict::Failed(Failure::cancelled("It was stopped.").effect(effect)));
+            if let (RunEvent::CallEnded { record, .. }, Some(failed)) = (&mut clerk.events[2], failed) {
+                record.verdict = failed;
+            }
+            let intent = Intent { run: CLERK + 100, turn: 1, index: 0 };
+            let sent = Request::Tool { worker: 1, intent, class: Class::Once, key: None, executed: true };
+            evidence.requests = vec![Request::Model { worker: 1, run: TOP + 100, turn: 2 }, sent];
+        })
+    };
+    let rule = ["nothing is done for a run that has gone on"];
+    assert_eq!(late(Some(EffectState::Unknown)), [""; 0]);
+    assert_eq!(late(Some(EffectState::None)), rule);
+    assert_eq!(late(None), rule);
 }
 
 #[test]
