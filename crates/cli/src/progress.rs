@@ -120,6 +120,17 @@ impl Story {
             Progress::InChild { run, parent, agent, progress, .. } => {
                 self.in_child(*run, *parent, agent, progress)
             }
+            Progress::RunEnded { .. } => {
+                self.asking = None;
+                None
+            }
+            other => self.remark(other),
+        }
+    }
+
+    /// What is worth a line besides the calls.
+    fn remark(&mut self, event: &Progress) -> Option<Line> {
+        match event {
             Progress::ModelRetried { turn, code, wait, .. } => {
                 let what = format!("{code}, next attempt in {}", length(*wait));
                 Some(note(&format!("model, turn {turn}"), what, Tone::Busy))
@@ -148,11 +159,7 @@ impl Story {
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
             }
-            Progress::RunEnded { .. } => {
-                self.asking = None;
-                None
-            }
-            Progress::TextArrived { .. } | Progress::InputRequested(_) | Progress::InputGiven { .. } => None,
+            _ => None,
         }
     }
 

@@ -122,7 +122,8 @@ fn check_says_whom_agents_may_ask_and_what_plans_do() {
             agent archive
             agent writer
         No mistakes, and everything can start on this machine.
-    "#]].assert_eq(&ran.out);
+    "#]]
+    .assert_eq(&ran.out);
 }
 
 #[test]
@@ -166,7 +167,8 @@ fn a_tree_is_shown_under_the_calls_that_asked_and_listed_by_its_root() {
     expect![[r#"
         1 "oracle" "model_failed: unauthenticated after 1 attempt"
         1 "writer" "completed"
-        2 "archive" "completed""#]].assert_eq(&lines.join("\n"));
+        2 "archive" "completed""#]]
+    .assert_eq(&lines.join("\n"));
     for run in tree {
         assert_eq!(run["meta"]["root"], id.as_str());
         assert_eq!(run["meta"]["parent"] == id.as_str(), run["level"] == 1);

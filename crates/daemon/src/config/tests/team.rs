@@ -66,9 +66,7 @@ fn what_is_written_of_links_arrives_and_the_rest_is_safe() {
     assert_eq!(config.agents["writer"].face().output.unwrap()["type"], "object");
 }
 
-#[test]
-fn every_mistake_in_links_is_reported_at_once_at_its_place() {
-    let text = r#"
+const MISTAKEN_LINKS: &str = r#"
 [model]
 provider = "openai"
 name = "gpt-5-mini"
@@ -109,6 +107,9 @@ join = "all"
 description = "Counts."
 command.argv = ["true"]
 "#;
+
+#[test]
+fn every_mistake_in_links_is_reported_at_once_at_its_place() {
     expect![[r#"
         dauntless.toml:8:11: agents.lead.agents[0]: expected the name of an agent in this file, found "wirter"; did you mean "writer"?
           8 | agents = ["wirter", "writer", "writer", "count"]
@@ -155,7 +156,7 @@ command.argv = ["true"]
         dauntless.toml:36:8: agents.count.join: it has no effect on an agent that may ask no other: set `agents`, or leave this out
           36 | join = "all"
              |        ^^^^^
-        dauntless.toml: 15 mistakes"#]].assert_eq(&read(text).unwrap_err().to_string());
+        dauntless.toml: 15 mistakes"#]].assert_eq(&read(MISTAKEN_LINKS).unwrap_err().to_string());
 }
 
 #[test]
@@ -237,9 +238,7 @@ fn a_plan_arrives_whole_and_is_told_as_a_tree() {
     assert_eq!(plan.plan, serde_json::from_value(written).unwrap(), "the form is that of `core`");
 }
 
-#[test]
-fn every_mistake_in_plans_is_reported_at_once_at_its_place() {
-    let text = r#"
+const MISTAKEN_PLANS: &str = r#"
 [plans.writer]
 agent = { name = "lead" }
 
@@ -283,6 +282,9 @@ max = 0
 [plans.types]
 sequence = [{ agent = { name = "writer" } }, { agent = { name = "researcher" } }]
 "#;
+
+#[test]
+fn every_mistake_in_plans_is_reported_at_once_at_its_place() {
     expect![[r#"
         dauntless.toml:28:8: plans.writer: expected another name than that of an agent, for both are run by their name, found "writer"
           28 | [plans.writer]
@@ -332,7 +334,7 @@ sequence = [{ agent = { name = "writer" } }, { agent = { name = "researcher" } }
         dauntless.toml:69:48: plans.types.sequence[1].agent: `writer` does not give what `researcher` takes: $.topic is wanted, and need not be there
           69 | sequence = [{ agent = { name = "writer" } }, { agent = { name = "researcher" } }]
              |                                                ^^^^^
-        dauntless.toml: 16 mistakes"#]].assert_eq(&team(text).unwrap_err().to_string());
+        dauntless.toml: 16 mistakes"#]].assert_eq(&team(MISTAKEN_PLANS).unwrap_err().to_string());
 }
 
 #[test]
