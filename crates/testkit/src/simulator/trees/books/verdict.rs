@@ -143,7 +143,10 @@ impl Books {
             }
             let above = page.above.and_then(|above| self.pages.get(&above)?.ended.as_ref());
             let Some((above, _)) = above else { continue };
-            let told = page.stopped.is_some_and(|stopped| stopped <= *above + page.down + GRACE);
+            // One that is overdue has been stopped by its own time, whatever it hears.
+            let own_time = page.began + page.limits.wall_clock;
+            let stopped = page.stopped.map_or(own_time, |stopped| stopped.min(own_time));
+            let told = stopped <= *above + page.down + GRACE;
             if ended > *above + page.down + GRACE && !told {
                 found.push((ended, rules::STOPS, format!("run {number} goes on after the end above")));
             }
