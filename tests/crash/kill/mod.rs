@@ -11,10 +11,11 @@ mod services;
 pub mod trees;
 mod workers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dauntless_contract::{ClaimFilter, ListQuery, RunEvent, RunId, RunMeta, RunState, SharedJournal};
@@ -34,6 +35,10 @@ const AIMS: Duration = Duration::from_secs(2);
 const HOLDS: Duration = Duration::from_secs(20);
 /// Aims in a row that may find no moment; with more of them nothing goes on.
 const MISSES_MAX: u32 = 20;
+/// How long after its start a run is cancelled at most.
+const DROPPED_WITHIN_MS: u64 = 1500;
+/// Runs that are looked at as an operator does, about.
+const SHOWN: usize = 25;
 /// Requests of each run between two blows, about.
 const BREATH: u64 = 4;
 /// So often a request may have been made before its run is given time; a run gives up after six.
@@ -76,7 +81,7 @@ struct Round {
     /// All runs that were seen, by the number in their goal.
     numbers: BTreeMap<RunId, u64>,
     submitted: u64,
-    cancelled: BTreeSet<RunId>,
+    cancels: Vec<JoinHandle<Result<(), Error>>>,
     strikes: Vec<Strike>,
     incidents: Vec<String>,
     reopened: u64,
@@ -120,7 +125,7 @@ impl Plan {
                 next_worker: 0,
                 numbers: BTreeMap::new(),
                 submitted: 0,
-                cancelled: BTreeSet::new(),
+                cancels: Vec::new(),
                 strikes: Vec::new(),
                 incidents: Vec::new(),
                 reopened: 0,
@@ -174,6 +179,9 @@ impl Round {
         }
         let struck = started.elapsed();
         self.wait_for_ends().await?;
+        for cancel in std::mem::take(&mut self.cancels) {
+            cancel.join().map_err(|_| "a cancel came to nothing")??;
+        }
         for mut worker in std::mem::take(&mut self.workers) {
             if !worker.end()? {
                 self.incidents.push(format!("worker {} did not end in order on SIGTERM", worker.number));
@@ -213,19 +221,16 @@ impl Round {
     /// Keeps the number of runs at the top up, and cancels what is to be cancelled on its way.
     async fn top_up(&mut self) -> Result<(), Error> {
         let runs = self.look().await?;
-        let alive = |run: &&RunMeta| matches!(run.state, RunState::Ready | RunState::Driven);
-        let tops: Vec<&RunMeta> = runs.iter().filter(|run| run.parent.is_none()).filter(alive).collect();
-        for _ in tops.len() as u64..self.plan.runs {
+        let alive =
+            |run: &&RunMeta| run.parent.is_none() && matches!(run.state, RunState::Ready | RunState::Driven);
+        for _ in runs.iter().filter(alive).count() as u64..self.plan.runs {
             let number = trees::top(self.submitted);
             self.submitted += 1;
-            self.numbers.insert(self.site.submit(number)?, number);
-        }
-        let has_children = |top: RunId| runs.iter().any(|run| run.root == Some(top) && run.parent.is_some());
-        for top in tops {
-            let dropped =
-                self.numbers.get(&top.run).is_some_and(|number| Shape::of(*number) == Shape::Dropped);
-            if dropped && has_children(top.run) && self.cancelled.insert(top.run) {
-                self.site.cancel(top.run)?;
+            let run = self.site.submit(number)?;
+            self.numbers.insert(run, number);
+            if Shape::of(number) == Shape::Dropped {
+                let after = Duration::from_millis(self.chance.below(DROPPED_WITHIN_MS));
+                self.cancels.push(self.site.cancel(run, after));
             }
         }
         Ok(())
@@ -349,7 +354,9 @@ impl Round {
 
     async fn evidence(&mut self) -> Result<Evidence, Error> {
         let mut records = Vec::new();
-        for meta in self.look().await? {
+        let metas = self.look().await?;
+        let step = metas.len() / SHOWN + 1;
+        for (at, meta) in metas.into_iter().enumerate() {
             let mut events = Vec::new();
             loop {
                 let page = self.store.read(meta.run, events.len() as u64, 1000).await?;
@@ -359,8 +366,8 @@ impl Round {
                 events.extend(page.into_iter().map(|recorded| recorded.event));
             }
             let shown = match meta.parent {
-                None => Some(self.site.show(meta.run)?),
-                Some(_) => None,
+                None if at % step == 0 => Some(self.site.show(meta.run)?),
+                _ => None,
             };
             records.push(Record {
                 number: number(events.first())?,

@@ -12,8 +12,6 @@ const FAMILY: u64 = 100;
 const LEAD: u64 = 10;
 /// The place of the one that never has an answer.
 const IDLER: u64 = 20;
-/// Turns of a clerk that works for others, in which it calls tools.
-const TURNS: u32 = 3;
 
 /// What a run at the top is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +98,7 @@ pub const fn tries(number: u64) -> usize {
 }
 
 /// What the model asks for in a turn; nothing where it gives its answer. `turns` are those of a clerk
-/// that works alone.
+/// that works alone; one that works for others has a quarter of them.
 pub fn steps(seed: u64, turns: u32, number: u64, turn: u32) -> Vec<Step> {
     let top = top_of(number);
     let ask = |agent, place| Step::Ask { agent, number: top + place };
@@ -114,7 +112,7 @@ pub fn steps(seed: u64, turns: u32, number: u64, turn: u32) -> Vec<Step> {
         (_, 0, 2) => vec![ask("idler", IDLER), clerk(3), Step::Use(Class::Keyed)],
         (_, LEAD, 1) => vec![Step::Use(Class::Verifiable), clerk(LEAD + 1), clerk(LEAD + 2)],
         (_, 0 | LEAD | IDLER, _) => Vec::new(),
-        _ if turn <= TURNS => calls(seed, number, turn),
+        _ if turn <= turns.div_ceil(4) => calls(seed, number, turn),
         _ => Vec::new(),
     }
 }

@@ -135,15 +135,19 @@ impl Site {
         })
     }
 
-    /// Cancels a run, as whoever no longer wants it would.
-    pub(super) fn cancel(&self, run: RunId) -> Result<(), Error> {
-        let cancelled = self.command(&["cancel", &run.to_string()], 0).output()?;
-        let said = String::from_utf8_lossy(&cancelled.stderr);
-        // It may have ended meanwhile.
-        match cancelled.status.success() || said.contains("is over already") {
-            true => Ok(()),
-            false => Err(format!("cancel said `{said}`").into()),
-        }
+    /// Cancels a run after a while, as whoever no longer wants it would.
+    pub(super) fn cancel(&self, run: RunId, after: Duration) -> JoinHandle<Result<(), Error>> {
+        let mut command = self.command(&["cancel", &run.to_string()], 0);
+        std::thread::spawn(move || {
+            std::thread::sleep(after);
+            let cancelled = command.output()?;
+            let said = String::from_utf8_lossy(&cancelled.stderr);
+            // It may have ended meanwhile.
+            match cancelled.status.success() || said.contains("is over already") {
+                true => Ok(()),
+                false => Err(format!("cancel said `{said}`").into()),
+            }
+        })
     }
 
     /// What an operator is shown of a run at the top and of all below it.

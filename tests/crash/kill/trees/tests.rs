@@ -22,5 +22,5 @@ fn a_run_alone_asks_nobody() {
 #[test]
 fn the_model_says_the_same_again() {
     assert_eq!(steps(7, 8, 101, 2), steps(7, 8, 101, 2));
-    assert!(steps(7, 8, 101, 4).is_empty() && !steps(7, 8, 101, 3).is_empty());
+    assert!(steps(7, 12, 101, 4).is_empty() && !steps(7, 12, 101, 3).is_empty());
 }
