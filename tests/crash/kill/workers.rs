@@ -22,7 +22,7 @@ pub(super) const TTL: Duration = Duration::from_secs(2);
 /// How long a worker may take to end in order.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The agents of the trees; what the tight limits are enough for is in the rules about limits.
+/// The agents of the trees. The tight limits are less than such a tree needs, so that it ends at one.
 const AGENTS: &str = r#"
 [agents.idler]
 instructions = "Do what is asked."

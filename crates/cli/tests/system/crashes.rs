@@ -14,7 +14,7 @@ fn dur_08(store: Kind) {
         program: PathBuf::from(env!("CARGO_BIN_EXE_dauntless")),
         folder: std::env::temp_dir().join(name),
         store,
-        strikes: 10,
+        strikes: 8,
         seed: u64::from(std::process::id()),
         workers: 3,
         // One of each shape.
