@@ -142,7 +142,7 @@ impl PlanMachine {
         if matches!(stage, Stage::Stopping(_)) {
             effects.push(self.cancel(number, child));
         }
-        effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
+        effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.awaited_until(now) });
     }
 
     /// Charges the steps that a plan that ends waits for no longer: what they use until they hear of it is

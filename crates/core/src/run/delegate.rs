@@ -152,7 +152,7 @@ impl RunMachine {
         if matches!(delegated.stage, ChildStage::Stopping(_)) {
             effects.push(self.cancel_child(call, child));
         }
-        effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
+        effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.awaited_until(now) });
     }
 
     fn cancel_child(&self, call: CallKey, child: &Child) -> RunEffect {

@@ -32,6 +32,12 @@ impl Child {
         self.deadline + self.settling()
     }
 
+    /// How long it is waited for from now on. One that ended while nobody drove its parent has time to
+    /// say so.
+    pub(crate) fn awaited_until(&self, now: Timestamp) -> Timestamp {
+        self.overdue().max(now + self.settling())
+    }
+
     /// What it may do from now on.
     pub(crate) fn limits_at(&self, now: Timestamp) -> RunLimits {
         RunLimits { wall_clock: self.deadline.since(now), ..self.limits.clone() }

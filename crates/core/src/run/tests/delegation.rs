@@ -354,6 +354,17 @@ fn a_child_that_a_cancelled_run_waits_for_no_longer_counts_as_having_used_all_it
 }
 
 #[test]
+fn a_child_that_ended_while_nobody_drove_its_parent_has_time_to_say_so() {
+    let limits = RunLimits { wall_clock: Duration::from_secs(9000), ..LIMITS.clone() };
+    let mut scene = crew_with(limits, |_| {});
+    scene.asks(&[("writer", GOAL)]).wait(Duration::from_secs(5000));
+    let effects = scene.machine.on(scene.now, RunEvent::Interrupted {});
+    let until = scene.now + Duration::from_secs(20);
+    let timer = RunTimer::Child(CallKey { turn: 1, index: 0 });
+    assert!(effects.contains(&RunEffect::StartTimer { timer, at: until }), "{effects:?}");
+}
+
+#[test]
 fn a_run_that_breaks_tells_its_children_to_stop() {
     let mut scene = crew();
     scene.asks(&[("writer", GOAL)]);
