@@ -17,6 +17,8 @@ use serde_json::Value;
 mod documents {
     #[doc = include_str!("../docs/agents.md")]
     struct Agents;
+    #[doc = include_str!("../docs/durability.md")]
+    struct Durability;
     #[doc = include_str!("../docs/testing.md")]
     struct Testing;
     #[doc = include_str!("../docs/writing-tools.md")]

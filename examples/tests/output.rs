@@ -77,6 +77,34 @@ fn a_keyed_write_is_repeated_without_being_done_twice() {
     );
 }
 
+#[test]
+fn a_report_is_written_without_the_researchers_that_failed() {
+    let output = output(env!("CARGO_BIN_EXE_05_researchers"));
+    let (ends, report) = output.split_at(output.find("completed: ").expect("the report"));
+    for end in [
+        "scholar: completed\n",
+        "archivist: tool_exhausted: archive (call_1_1) failed with unavailable after 3 attempts",
+        "surfer: tool_exhausted: web (call_1_1) failed with timeout after 1 attempt",
+        "gossip: malformed_output\n",
+    ] {
+        assert!(ends.contains(end), "{output}");
+    }
+    assert_eq!(
+        report,
+        "completed: It was invented in 1837. The archivist (unavailable), the surfer (timeout) and the gossip \
+         (partial) gave no finding.\n\
+         -- 4 runs below, 8 calls in all\n"
+    );
+}
+
+#[tokio::test]
+async fn the_agent_that_is_killed_while_it_pays_can_start() {
+    let config = config::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("payment.toml"));
+    let config = config.unwrap_or_else(|report| panic!("{report}"));
+    let app = App::assemble(&config, &|name| std::env::var(name).ok()).await.expect("it starts");
+    assert!(app.broken().is_empty());
+}
+
 #[tokio::test]
 async fn the_agent_without_code_corrects_its_mistake() {
     let config = config::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("agent.toml"));
@@ -90,4 +118,22 @@ async fn the_agent_without_code_corrects_its_mistake() {
     let answer = outcome.answer().expect("it completes");
     assert!(answer.contains("Filesystem"), "{answer}");
     assert_eq!((outcome.totals.tool_calls, outcome.totals.failed_calls), (2, 1));
+}
+
+#[tokio::test]
+async fn the_plan_without_code_routes_asks_several_at_once_and_improves() {
+    let config = config::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("06_plans.toml"));
+    let config = config.unwrap_or_else(|report| panic!("{report}"));
+    let app = App::assemble(&config, &|name| std::env::var(name).ok()).await.expect("it starts");
+    assert!(app.broken().is_empty());
+    let plan = app.agent(Some("reply")).expect("there is such a plan");
+
+    for (letter, runs) in [("The kettle that you sent came broken.", 9), ("What a kettle!", 9)] {
+        let outcome = app.runtime().run(plan, letter).await;
+
+        let answer = outcome.answer().unwrap_or_else(|| panic!("{letter}: {:?}", outcome.reason));
+        assert_eq!(answer, "Dear customer, we send a new kettle. Yours sincerely");
+        // The sorter, the clerk or the greeter, three at once, and two drafts with their reviews.
+        assert_eq!(outcome.totals.children, runs);
+    }
 }

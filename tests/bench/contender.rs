@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::measure::{Figures, cpu, resident_bytes};
-use crate::{durable, floor, ours, tree};
+use crate::tree::Grove;
+use crate::{durable, floor, ours};
 
 /// What one scenario asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// Runs at once.
     pub(crate) runs: usize,
-    /// How often, one after the other.
-    pub(crate) waves: usize,
     /// Turns that ask for calls; one more gives the answer.
     pub(crate) turns: usize,
     /// Calls on each of these turns.
@@ -25,16 +24,15 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn of(scenario: &str) -> Result<Self, String> {
-        let plan =
-            |runs, turns, calls, call_ms, model_ms| Self { runs, waves: 1, turns, calls, call_ms, model_ms };
+        let plan = |runs, turns, calls, call_ms, model_ms| Self { runs, turns, calls, call_ms, model_ms };
         Ok(match scenario {
             "turns" => plan(1, 50, 1, 0, 0),
             "fanout64" => plan(1, 1, 64, 50, 0),
             "fanout1000" => plan(1, 1, 1000, 10, 0),
             "concurrent" => plan(1000, 5, 1, 20, 50),
             "waiting" => plan(2000, 0, 0, 0, 60_000),
+            "tree" => plan(1, 3, 1, 0, 0),
             "durable" => plan(1000, 3, 1, 20, 50),
-            "tree" => Self { waves: 10, ..plan(101, 3, 1, 5, 10) },
             other => return Err(format!("no scenario `{other}`")),
         })
     }
@@ -47,7 +45,7 @@ impl Plan {
         let mut parts = name.split('-').map(|part| part.parse().unwrap_or(0));
         let mut next = || parts.next().unwrap_or(0);
         let (turns, calls, model_ms) = (next(), next(), next());
-        Self { runs: 0, waves: 0, turns: count(turns), calls: count(calls), call_ms: 0, model_ms }
+        Self { runs: 0, turns: count(turns), calls: count(calls), call_ms: 0, model_ms }
     }
 
     pub(crate) const fn call_time(&self) -> Duration {
@@ -59,8 +57,13 @@ fn count(n: u64) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
 
-/// Every scenario against the loop by hand, in the order of the report.
-pub(crate) const SCENARIOS: [&str; 5] = ["turns", "fanout64", "fanout1000", "concurrent", "waiting"];
+/// Every scenario, in the order of the report.
+pub(crate) const SCENARIOS: [&str; 6] = ["turns", "fanout64", "fanout1000", "concurrent", "waiting", "tree"];
+
+/// Who is compared in a scenario: the loop by hand and this runtime, or as many runs and a tree of them.
+pub(crate) fn contenders(scenario: &str) -> [&'static str; 2] {
+    if scenario == "tree" { ["apart", "tree"] } else { ["floor", "ours"] }
+}
 
 /// Runs it and prints the figures as one line of JSON.
 ///
@@ -82,30 +85,24 @@ pub(crate) fn run_one(scenario: &str, contender: &str, url: &str, place: &str) -
                 })
                 .await
             }
-            "ours" => runs_of(scenario, plan, ours::Team::new(plan, url, None).await?).await,
-            "sqlite" | "postgres" => {
-                let store = durable::store(contender, place).await?;
-                runs_of(scenario, plan, ours::Team::new(plan, url, Some(store)).await?).await
+            "ours" | "sqlite" | "postgres" => {
+                let journal = durable::journal(contender, place).await?;
+                let team = Arc::new(ours::Team::new(plan, url, journal).await?);
+                measure(scenario, plan, move || {
+                    let team = Arc::clone(&team);
+                    async move { team.run().await }
+                })
+                .await
             }
-            "tree" => {
-                let whole = Plan { runs: 1, ..plan };
-                runs_of(scenario, whole, tree::team(plan, url).await?).await
-            }
-            other => Err(format!("no contender `{other}`; there are floor, ours, sqlite, postgres and tree")),
+            "apart" | "tree" => Grove::new(plan, url).await?.measure(contender).await,
+            other => Err(format!(
+                "no contender `{other}`; there are floor, ours, sqlite, postgres, apart and tree"
+            )),
         }
     })?;
     println!("{}", serde_json::to_string(&figures).map_err(|error| error.to_string())?);
     // Waiting runs are left waiting: the process ends with them.
     std::process::exit(0);
-}
-
-async fn runs_of(scenario: &str, plan: Plan, team: ours::Team) -> Result<Figures, String> {
-    let team = Arc::new(team);
-    measure(scenario, plan, move || {
-        let team = Arc::clone(&team);
-        async move { team.run().await }
-    })
-    .await
 }
 
 async fn measure<F>(scenario: &str, plan: Plan, run: impl Fn() -> F) -> Result<Figures, String>
@@ -120,11 +117,9 @@ where
         run().await?;
     }
     let (cpu_before, start) = (cpu(), Instant::now());
-    for _ in 0..plan.waves {
-        let tasks: Vec<_> = (0..plan.runs).map(|_| tokio::spawn(run())).collect();
-        for task in tasks {
-            task.await.map_err(|error| error.to_string())??;
-        }
+    let tasks: Vec<_> = (0..plan.runs).map(|_| tokio::spawn(run())).collect();
+    for task in tasks {
+        task.await.map_err(|error| error.to_string())??;
     }
     Ok(Figures { wall: start.elapsed(), cpu: cpu() - cpu_before, bytes_per_run: 0.0 })
 }

@@ -25,20 +25,21 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-/// The journal of one contender, with this process as its worker.
-pub(crate) async fn store(contender: &str, place: &str) -> Result<Arc<dyn SharedJournal>, String> {
+/// The journal of one contender, with this process as its worker; none of one that has none.
+pub(crate) async fn journal(contender: &str, place: &str) -> Result<Option<Arc<dyn SharedJournal>>, String> {
     let store: Arc<dyn SharedJournal> = match contender {
         "postgres" => {
             let config = PostgresConfig::new(place);
             Arc::new(Postgres::connect(config).await.map_err(|error| error.to_string())?)
         }
-        _ => {
+        "sqlite" => {
             let file = Path::new(place).join("journal.db");
             Arc::new(Sqlite::open(file).map_err(|error| error.to_string())?)
         }
+        _ => return Ok(None),
     };
     register(&*store).await?;
-    Ok(store)
+    Ok(Some(store))
 }
 
 pub(crate) async fn register(store: &dyn SharedJournal) -> Result<(), String> {

@@ -29,14 +29,13 @@ fn main() -> ExitCode {
         ["window", turns] => parse_turns(turns).and_then(window::run),
         ["one", scenario, contender, url, place] => contender::run_one(scenario, contender, url, place),
         ["durable", words @ ..] => Options::read(words).and_then(|options| durable::run(&options)),
-        ["tree", words @ ..] => Options::read(words).and_then(|options| tree::run(options.rounds)),
         ["resume", words @ ..] => Options::read(words).and_then(|options| resume::run(&options)),
         [] => report::run_all(5, None),
         ["--rounds", rounds] => parse(rounds).and_then(|rounds| report::run_all(rounds, None)),
         ["--rounds", rounds, only] => parse(rounds).and_then(|rounds| report::run_all(rounds, Some(only))),
         [only] => report::run_all(5, Some(only)),
         _ => Err("usage: bench [--rounds N] [SCENARIO], bench window [TURNS], \
-                  or bench durable|tree|resume [--rounds N] [--dir PATH] [--postgres URL]"
+                  or bench durable|resume [--rounds N] [--dir PATH] [--postgres URL]"
             .to_owned()),
     };
     match result {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless::prelude::*;
-use dauntless::{BoxFuture, Clock, Json, ResiliencePolicy, Secret, SharedJournal, SystemClock, ToolSpec};
+use dauntless::{
+    BoxFuture, Clock, Json, Model, ResiliencePolicy, Secret, SharedJournal, SystemClock, ToolSpec,
+};
 use dauntless_runtime::Lease;
 use serde::Deserialize;
 
@@ -15,7 +17,7 @@ pub(crate) struct Team {
     agent: Agent,
 }
 
-struct Work {
+pub(crate) struct Work {
     spec: Arc<ToolSpec>,
     time: Duration,
 }
@@ -44,8 +46,8 @@ impl Tool for Work {
 /// Longer than any measurement takes.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
-/// The agent that does a plan's work.
-pub(crate) fn worker(plan: Plan, url: &str) -> Result<Agent, String> {
+/// The tool.
+pub(crate) fn work(plan: Plan) -> Work {
     let parameters = serde_json::json!({
         "type": "object",
         "properties": { "n": { "type": "integer" } },
@@ -56,36 +58,32 @@ pub(crate) fn worker(plan: Plan, url: &str) -> Result<Agent, String> {
     spec.effect = Effect::ReadOnly;
     spec.resilience.concurrency = 1000;
     spec.polling = true;
-    let tool = Work { spec: Arc::new(spec), time: plan.call_time() };
-    let model = model(plan.model(), url)?;
-    Ok(Agent::new("bench").instructions("Do the work.").model(model).tool(tool))
+    Work { spec: Arc::new(spec), time: plan.call_time() }
 }
 
-/// The mock provider, told by the model's name what it is to do.
-pub(crate) fn model(name: String, url: &str) -> Result<OpenAi, String> {
+/// The client of a model.
+pub(crate) fn model(name: &str, url: &str) -> Result<Arc<dyn Model>, String> {
     let patient = ResiliencePolicy { concurrency: 4000, ..ResiliencePolicy::for_model() };
-    OpenAi::builder(name)
+    let model = OpenAi::builder(name)
         .stream(false)
         .base_url(url.to_owned())
         .api_key(Secret::new("none"))
         .resilience(patient)
         .build()
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(model))
 }
 
 impl Team {
-    /// An agent that does the plan's work, with a journal that other workers could share, or none.
     pub(crate) async fn new(
         plan: Plan,
         url: &str,
         journal: Option<Arc<dyn SharedJournal>>,
     ) -> Result<Self, String> {
+        let agent = Agent::new("bench").instructions("Do the work.").tool(work(plan));
         let limits = RunLimits { turns: 1000, ..RunLimits::default() };
-        Self::of(worker(plan, url)?.limits(limits), journal).await
-    }
-
-    pub(crate) async fn of(agent: Agent, journal: Option<Arc<dyn SharedJournal>>) -> Result<Self, String> {
-        let mut builder = Runtime::builder().agent(&agent);
+        let mut builder =
+            Runtime::builder().shared_model(model(&plan.model(), url)?).limits(limits).agent(&agent);
         if let Some(journal) = journal {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
             let lease = Lease::new(Arc::clone(&clock), HOUR, clock.now());

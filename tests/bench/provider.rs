@@ -7,7 +7,6 @@ use dauntless_testkit::{Call, ChatRequest, Reply, Script, StrictProvider};
 use serde_json::json;
 
 use crate::contender::Plan;
-use crate::tree;
 
 /// Serves, and prints its address as the only line.
 pub(crate) fn serve() -> Result<(), String> {
@@ -25,17 +24,15 @@ pub(crate) fn serve() -> Result<(), String> {
 fn reply(request: &ChatRequest) -> Reply {
     let plan = Plan::from_model(request.model());
     let reply = if request.assistant_messages() < plan.turns {
-        Reply::calls((0..plan.calls).map(|n| call(request.model(), n).id(format!("call_{n}"))))
+        // A fourth word is the agent to be asked in place of the tool.
+        let agent = request.model().split('-').nth(3);
+        let call = |n| match agent {
+            Some(agent) => Call::new(agent, &json!({ "goal": format!("Begin part {n}.") })),
+            None => Call::new("work", &json!({ "n": n })),
+        };
+        Reply::calls((0..plan.calls).map(|n| call(n).id(format!("call_{n}"))))
     } else {
         Reply::text("done")
     };
     reply.usage(100, 20).after(Duration::from_millis(plan.model_ms))
-}
-
-/// Who coordinates asks another agent.
-fn call(model: &str, n: usize) -> Call {
-    match model.ends_with(tree::COORDINATES) {
-        true => Call::new(tree::WORKER, &json!({ "goal": format!("Do part {n}.") })),
-        false => Call::new("work", &json!({ "n": n })),
-    }
 }

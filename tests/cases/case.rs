@@ -31,6 +31,9 @@ pub(crate) struct Case {
     pub(crate) model: ModelPlan,
     #[serde(default)]
     pub(crate) agent: AgentPlan,
+    /// The agents that it may ask, and those that they may.
+    #[serde(default)]
+    pub(crate) crew: Vec<AgentPlan>,
     #[serde(default, rename = "tool")]
     pub(crate) tools: Vec<ToolPlan>,
     #[serde(default, rename = "reply")]
@@ -39,7 +42,8 @@ pub(crate) struct Case {
     /// repeats.
     #[serde(default, rename = "notes")]
     pub(crate) notes: Vec<ReplyPlan>,
-    #[serde(rename = "run")]
+    /// None where the agents are refused before any could start.
+    #[serde(default, rename = "run")]
     pub(crate) runs: Vec<RunPlan>,
     /// The replies come again from the first one, without end.
     #[serde(default)]
@@ -105,7 +109,19 @@ pub(crate) struct PolicyPlan {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AgentPlan {
+    /// One of the crew has a name; the one that runs is `case`.
+    pub(crate) name: Option<String>,
     pub(crate) instructions: String,
+    /// The tools that it has; all of the case's for the one that runs, else none.
+    pub(crate) tools: Option<Vec<String>>,
+    /// The agents that it may ask.
+    pub(crate) links: Vec<LinkPlan>,
+    pub(crate) join: Option<dauntless::Join>,
+    /// It may write to other runs of its tree.
+    pub(crate) messages: bool,
+    pub(crate) depth: Option<u32>,
+    pub(crate) children: Option<u32>,
+    pub(crate) children_at_once: Option<u32>,
     pub(crate) turns: Option<u32>,
     pub(crate) tool_calls: Option<u32>,
     pub(crate) wall_clock_ms: Option<u64>,
@@ -113,6 +129,26 @@ pub(crate) struct AgentPlan {
     /// The schema that its answers must fit, as JSON.
     pub(crate) answer: Option<String>,
     pub(crate) ask_user: bool,
+}
+
+/// A way from an agent to another one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinkPlan {
+    pub(crate) to: String,
+    #[serde(default)]
+    pub(crate) handoff: bool,
+    /// A terminal end below is told, and ends nothing.
+    #[serde(default)]
+    pub(crate) observe: bool,
+    #[serde(default)]
+    pub(crate) retries: u32,
+    pub(crate) fallback: Option<String>,
+    /// The model is not offered it.
+    #[serde(default)]
+    pub(crate) unoffered: bool,
+    #[serde(default)]
+    pub(crate) allowance: dauntless::Allowance,
 }
 
 #[derive(Debug, Deserialize)]
@@ -168,6 +204,10 @@ pub(crate) struct Act {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ReplyPlan {
+    /// The agent whose model says it; none for the one that runs.
+    pub(crate) agent: Option<String>,
+    /// Said in every conversation in which that model has spoken so often, whoever else asks it.
+    pub(crate) spoken: Option<usize>,
     /// Text.
     pub(crate) say: Option<String>,
     /// Calls.
@@ -238,6 +278,11 @@ pub(crate) struct RunPlan {
     pub(crate) stop: String,
     pub(crate) answer: Option<String>,
     pub(crate) partial: Option<String>,
+    /// What it used, with all that ran below it.
+    pub(crate) tokens: Option<u64>,
+    pub(crate) children: Option<u32>,
+    /// Calls that ended in a failure that a model was shown, below it too.
+    pub(crate) failed_calls: Option<u32>,
     /// What the explanation holds.
     pub(crate) explains: Vec<String>,
     pub(crate) within_ms: Option<u64>,
@@ -262,6 +307,8 @@ const fn one() -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Moment {
+    /// A child starts, at any level.
+    Child,
     /// A model request starts.
     Turn,
     /// A piece of text arrived.
@@ -303,8 +350,13 @@ pub(crate) struct Must {
     pub(crate) effects_distinct: Option<usize>,
     /// Declarations that cannot be offered, by a part of the reason.
     pub(crate) quarantined: Vec<String>,
+    /// What the refusal of the agents says, where they cannot be built.
+    pub(crate) refused: Vec<String>,
     #[serde(rename = "call")]
     pub(crate) calls: Vec<CallMust>,
+    /// All child runs, at all levels.
+    #[serde(rename = "child")]
+    pub(crate) children: Vec<ChildMust>,
     #[serde(rename = "request")]
     pub(crate) sent: Vec<RequestMust>,
     /// What the log holds.
@@ -346,11 +398,27 @@ pub(crate) struct CallMust {
     pub(crate) bytes_max: Option<usize>,
 }
 
+/// What must be of the child runs of one agent that end in one way.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChildMust {
+    pub(crate) agent: String,
+    /// How they end, as a report says it; `*` at its end stands for whatever follows.
+    pub(crate) stop: String,
+    /// How many.
+    #[serde(default = "one")]
+    pub(crate) times: usize,
+    /// What they say, be it an answer or not.
+    pub(crate) text: Option<String>,
+}
+
 /// What must be of one request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RequestMust {
-    /// Which, counted from 1.
+    /// The agent that makes it; none for the one that runs.
+    pub(crate) agent: Option<String>,
+    /// Which of its requests, counted from 1.
     pub(crate) n: usize,
     pub(crate) has: Vec<String>,
     pub(crate) lacks: Vec<String>,
@@ -366,7 +434,7 @@ impl Case {
     pub(crate) fn read(text: &str, folder: &Path) -> Result<Self, String> {
         let text = expand(text).replace("{{dir}}", &folder.display().to_string());
         let case: Self = toml::from_str(&text).map_err(|error| error.to_string())?;
-        if case.runs.is_empty() {
+        if case.runs.is_empty() && case.must.refused.is_empty() {
             return Err("it has no run".to_owned());
         }
         Ok(case)

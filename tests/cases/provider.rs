@@ -3,7 +3,7 @@
 //! What the model says is kept as it was written, down to the digits and to what is missing or of
 //! the wrong type: a reply is cut into stream events and never repaired.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,6 +13,9 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::case::{CallPlan, Case, End, Mode, ReplyPlan};
+
+/// The model of the agent that runs. One of the crew has a model of its own name.
+pub(crate) const MODEL: &str = "m";
 
 /// More rounds of a cycle than any run makes.
 const ROUNDS: usize = 100;
@@ -24,22 +27,11 @@ const NOTES: &str = "You keep the notes of an assistant";
 
 /// The script of a case, and the count of requests that it had no reply for.
 pub(crate) fn script(case: &Case, mode: Mode) -> (Script, Arc<AtomicUsize>) {
-    let mut replies = Vec::new();
-    let mut otherwise = None;
-    for plan in &case.replies {
-        match plan.times {
-            Some(0) => otherwise = Some(reply(plan, mode)),
-            None => replies.push(reply(plan, mode)),
-            Some(times) => {
-                replies.extend((1..=times).map(|number| reply(&numbered(plan, number), mode)));
-            }
-        }
-    }
-    if case.cycle {
-        replies = std::iter::repeat_n(replies, ROUNDS).flatten().collect();
-    }
+    let models: BTreeSet<&str> = case.replies.iter().map(speaker).collect();
+    let lines: BTreeMap<String, Lines> =
+        models.into_iter().map(|model| (model.to_owned(), Lines::of(model, case, mode))).collect();
     let notes: Vec<Reply> = case.notes.iter().map(|plan| reply(plan, mode)).collect();
-    let (next, noted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let noted = AtomicUsize::new(0);
     let unforeseen = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&unforeseen);
     let script = Script::from_fn(move |request| {
@@ -48,7 +40,7 @@ pub(crate) fn script(case: &Case, mode: Mode) -> (Script, Arc<AtomicUsize>) {
         let reply = if asks_for_notes && !notes.is_empty() {
             notes.get(noted.fetch_add(1, Ordering::Relaxed)).or(notes.last())
         } else {
-            replies.get(next.fetch_add(1, Ordering::Relaxed)).or(otherwise.as_ref())
+            lines.get(request.model()).and_then(|lines| lines.next(request.assistant_messages()))
         };
         reply.cloned().unwrap_or_else(|| {
             count.fetch_add(1, Ordering::Relaxed);
@@ -56,6 +48,49 @@ pub(crate) fn script(case: &Case, mode: Mode) -> (Script, Arc<AtomicUsize>) {
         })
     });
     (script, unforeseen)
+}
+
+/// What one model says.
+struct Lines {
+    replies: Vec<Reply>,
+    /// By how often it has spoken in a conversation.
+    spoken: BTreeMap<usize, Reply>,
+    otherwise: Option<Reply>,
+    next: AtomicUsize,
+}
+
+impl Lines {
+    fn of(model: &str, case: &Case, mode: Mode) -> Self {
+        let (mut replies, mut spoken, mut otherwise) = (Vec::new(), BTreeMap::new(), None);
+        for plan in case.replies.iter().filter(|plan| speaker(plan) == model) {
+            match plan.times {
+                _ if plan.spoken.is_some() => {
+                    spoken.extend(plan.spoken.map(|count| (count, reply(plan, mode))));
+                }
+                Some(0) => otherwise = Some(reply(plan, mode)),
+                None => replies.push(reply(plan, mode)),
+                Some(times) => {
+                    replies.extend((1..=times).map(|number| reply(&numbered(plan, number), mode)));
+                }
+            }
+        }
+        if case.cycle {
+            replies = std::iter::repeat_n(replies, ROUNDS).flatten().collect();
+        }
+        Self { replies, spoken, otherwise, next: AtomicUsize::new(0) }
+    }
+
+    fn next(&self, spoken: usize) -> Option<&Reply> {
+        if let Some(reply) = self.spoken.get(&spoken) {
+            return Some(reply);
+        }
+        self.replies.get(self.next.fetch_add(1, Ordering::Relaxed)).or(self.otherwise.as_ref())
+    }
+}
+
+/// The model that says a reply.
+fn speaker(plan: &ReplyPlan) -> &str {
+    plan.agent.as_deref().unwrap_or(MODEL)
 }
 
 fn numbered(plan: &ReplyPlan, number: usize) -> ReplyPlan {

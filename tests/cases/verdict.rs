@@ -6,9 +6,10 @@ use dauntless::prelude::*;
 use dauntless::{CallKey, CallVerdict, EffectState, RunEvent, Trim};
 use dauntless_testkit::{CallAccounting, ChatRequest};
 
-use crate::case::{CallMust, Case, Invoked, RequestMust};
-use crate::drive::{Evidence, RunEvidence};
+use crate::case::{CallMust, Case, ChildMust, Invoked, RequestMust};
+use crate::drive::{Evidence, RunEvidence, innermost};
 use crate::log;
+use crate::provider::MODEL;
 
 /// Everything that is not as it must be.
 #[derive(Default)]
@@ -50,6 +51,12 @@ pub(crate) fn judge(case: &Case, evidence: &Evidence) -> Result<(), String> {
     if let Some(max) = case.must.requests_max.filter(|max| evidence.provider.requests() > *max) {
         problems.add(format!("{} requests, at most {max} are right", evidence.provider.requests()));
     }
+    let refused = evidence.refused.as_deref().unwrap_or_default();
+    problems.holds("the refusal of the agents", refused, &case.must.refused, &[]);
+    if case.must.refused.is_empty() {
+        problems.expect("the refusal of the agents", &refused, &"");
+    }
+    children(case, evidence, &mut problems);
     for must in &case.must.calls {
         call(must, evidence, &requests, &mut problems);
     }
@@ -95,7 +102,7 @@ fn instruments(case: &Case, evidence: &Evidence, problems: &mut Problems) {
             problems.add(format!("the effect of {key} took place {times} times"));
         }
     }
-    if !evidence.recording.spans.text().contains("invoke_agent") {
+    if evidence.refused.is_none() && !evidence.recording.spans.text().contains("invoke_agent") {
         problems.add("no span was seen, so it is not known what left by them");
     }
     let exits = exits(evidence);
@@ -129,7 +136,8 @@ fn exits(evidence: &Evidence) -> Vec<(&'static str, String)> {
 }
 
 fn journal(run: &RunEvidence) -> String {
-    let lines = run.journal.iter().map(|recorded| serde_json::to_string(&recorded.event).unwrap());
+    let lines =
+        run.journal.iter().chain(&run.below).map(|recorded| serde_json::to_string(&recorded.event).unwrap());
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -138,8 +146,7 @@ fn ends(case: &Case, run: &RunEvidence, problems: &mut Problems) {
     let outcome = &run.outcome;
     let n = run.plan + 1;
     let reason = outcome.reason.to_string();
-    let is_right = must.stop.strip_suffix('*').map_or(reason == must.stop, |start| reason.starts_with(start));
-    if !is_right {
+    if !is_like(&reason, &must.stop) {
         problems.add(format!("the stop reason of run {n} is {reason:?}, must be {:?}", must.stop));
     }
     if let Some(answer) = &must.answer {
@@ -149,6 +156,12 @@ fn ends(case: &Case, run: &RunEvidence, problems: &mut Problems) {
         let partial = must.partial.as_deref();
         problems.expect(&format!("the partial answer of run {n}"), &outcome.partial(), &partial);
     }
+    let (totals, used) = (&outcome.totals, outcome.totals.usage.total().0);
+    problems.expect(&format!("tokens of run {n}"), &used, &must.tokens.unwrap_or(used));
+    let below = must.children.unwrap_or(totals.children);
+    problems.expect(&format!("runs below run {n}"), &totals.children, &below);
+    let failed = must.failed_calls.unwrap_or(totals.failed_calls);
+    problems.expect(&format!("failed calls of run {n}"), &totals.failed_calls, &failed);
     let explanation = outcome.explanation.as_deref().unwrap_or_default();
     problems.holds(&format!("the explanation of run {n}"), explanation, &must.explains, &[]);
     problems.expect(&format!("the faults in what run {n} continues"), &faults(run), &must.faults);
@@ -156,6 +169,35 @@ fn ends(case: &Case, run: &RunEvidence, problems: &mut Problems) {
         && run.elapsed.as_millis() > u128::from(bound)
     {
         problems.add(format!("run {n} took {:?}, must end within {bound} ms", run.elapsed));
+    }
+}
+
+/// Whether a reason is the one that must be.
+fn is_like(reason: &str, must: &str) -> bool {
+    must.strip_suffix('*').map_or(reason == must, |start| reason.starts_with(start))
+}
+
+/// The ends of child runs, where a case says how they must be: then it says so of all of them.
+fn children(case: &Case, evidence: &Evidence, problems: &mut Problems) {
+    let events = evidence.runs.iter().flat_map(|run| &run.progress);
+    let mut ended: Vec<(&str, &Outcome)> = events
+        .filter_map(|event| match innermost(event) {
+            Progress::ChildEnded { agent, outcome, .. } => Some((&**agent, outcome)),
+            _ => None,
+        })
+        .collect();
+    for ChildMust { agent, stop, times, text } in &case.must.children {
+        let before = ended.len();
+        ended.retain(|(of, outcome)| {
+            let says = text.is_none() || *text == outcome.text.as_deref().map(str::to_owned);
+            !(of == agent && says && is_like(&outcome.reason.to_string(), stop))
+        });
+        problems.expect(&format!("runs of {agent} that end with {stop}"), &(before - ended.len()), times);
+    }
+    if !case.must.children.is_empty() {
+        for (agent, outcome) in ended {
+            problems.add(format!("a run of {agent} ended with {} and {:?}", outcome.reason, outcome.text));
+        }
     }
 }
 
@@ -226,7 +268,7 @@ fn tools(case: &Case, evidence: &Evidence, problems: &mut Problems) {
 fn call(must: &CallMust, evidence: &Evidence, requests: &[ChatRequest], problems: &mut Problems) {
     let what = format!("call {}", must.id);
     let ended = evidence.runs.iter().rev().find_map(|run| {
-        run.progress.iter().rev().find_map(|event| match event {
+        run.progress.iter().rev().find_map(|event| match innermost(event) {
             Progress::CallEnded { call, call_id, code, attempts, .. } if **call_id == *must.id => {
                 Some((run, *call, code, attempts))
             }
@@ -302,8 +344,13 @@ fn name_in(request: &ChatRequest, id: &str) -> Option<String> {
 }
 
 fn request(must: &RequestMust, requests: &[ChatRequest], problems: &mut Problems) {
-    let what = format!("request {}", must.n);
-    let Some(request) = must.n.checked_sub(1).and_then(|at| requests.get(at)) else {
+    let what = match &must.agent {
+        Some(agent) => format!("request {} of {agent}", must.n),
+        None => format!("request {}", must.n),
+    };
+    let model = must.agent.as_deref().unwrap_or(MODEL);
+    let mut its = requests.iter().filter(|request| request.model() == model);
+    let Some(request) = must.n.checked_sub(1).and_then(|at| its.nth(at)) else {
         return problems.add(format!("there is no {what}"));
     };
     problems.holds(&what, &request.body(), &must.has, &must.lacks);

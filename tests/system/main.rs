@@ -10,6 +10,7 @@ mod journals;
 #[expect(unreachable_pub, reason = "public for the fuzz targets, which are a workspace of their own")]
 #[expect(clippy::panic, reason = "a property that does not hold is told by a panic")]
 mod properties;
+mod sharing;
 
 use std::sync::Arc;
 use std::time::Duration;

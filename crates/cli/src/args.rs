@@ -69,7 +69,7 @@ pub(crate) struct RunArgs {
     pub(crate) goal: String,
     #[command(flatten)]
     pub(crate) config: ConfigArg,
-    /// The agent; needed when the configuration has more than one
+    /// The agent or the plan; needed when the configuration has more than one
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// Run without a configuration and without tools, on this model [default with --base-url: gpt-5-mini]

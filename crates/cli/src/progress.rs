@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauntless_contract::{CallKey, FailureCode, HistoryRepair, Progress, StoppedBy, Trim};
+use dauntless_contract::{CallKey, FailureCode, HistoryRepair, Progress, RunId, StopReason, StoppedBy, Trim};
 
 use crate::output::one_line;
 
@@ -43,8 +43,20 @@ pub(crate) struct Story {
     /// The turn whose reply is awaited.
     asking: Option<u32>,
     open: BTreeMap<CallKey, Call>,
+    /// Steps of a plan that have not ended, which no model has asked for.
+    steps: BTreeMap<CallKey, Call>,
+    /// The runs below that have not ended.
+    below: BTreeMap<RunId, Below>,
     /// Each call that is open at a dependency tells of its trip; the drawn wait tells trips apart.
     trips: BTreeSet<(Arc<str>, Duration)>,
+}
+
+/// What is known of a run below.
+#[derive(Clone, Debug)]
+struct Below {
+    level: usize,
+    agent: Arc<str>,
+    story: Story,
 }
 
 /// A call that has not ended.
@@ -81,8 +93,11 @@ impl Story {
             Progress::CallRepaired { call, repairs } => {
                 self.change(call, |call| repairs.iter().for_each(|repair| call.note(repair)))
             }
-            Progress::AttemptStarted { call, attempt, .. } | Progress::ChildStarted { call, attempt, .. } => {
-                self.change(call, |call| call.begin(*attempt))
+            Progress::AttemptStarted { call, attempt, .. } => self.change(call, |call| call.begin(*attempt)),
+            Progress::ChildStarted { call, agent, attempt, .. } => self.child_started(*call, agent, *attempt),
+            Progress::ChildEnded { call, outcome, .. } => {
+                self.below.remove(&outcome.run);
+                Some(self.steps.remove(call)?.stepped(&outcome.reason))
             }
             Progress::AttemptFailed { call, code, wait, .. } => {
                 self.change(call, |call| call.now = Now::Waiting { code: *code, wait: *wait })
@@ -102,7 +117,9 @@ impl Story {
                     Some(code) => call.failed(*code, message.as_deref(), *attempts, *stopped_by),
                 })
             }
-            Progress::InChild { .. } => None,
+            Progress::InChild { run, parent, agent, progress, .. } => {
+                self.in_child(*run, *parent, agent, progress)
+            }
             Progress::ModelRetried { turn, code, wait, .. } => {
                 let what = format!("{code}, next attempt in {}", length(*wait));
                 Some(note(&format!("model, turn {turn}"), what, Tone::Busy))
@@ -131,12 +148,35 @@ impl Story {
             Progress::Lagged { lost } => {
                 Some(note("this view was too slow", format!("{lost} events are not shown"), Tone::Busy))
             }
-            Progress::RunEnded { .. } | Progress::ChildEnded { .. } => {
+            Progress::RunEnded { .. } => {
                 self.asking = None;
                 None
             }
             Progress::TextArrived { .. } | Progress::InputRequested(_) | Progress::InputGiven { .. } => None,
         }
+    }
+
+    fn child_started(&mut self, call: CallKey, agent: &str, attempt: u32) -> Option<Line> {
+        if self.open.contains_key(&call) {
+            return self.change(&call, |call| call.begin(attempt));
+        }
+        let label = label(&format!("{:<4} ", call.turn), agent);
+        self.steps.insert(call, Call { label, past: String::new(), now: Now::Running { attempt } });
+        None
+    }
+
+    fn in_child(&mut self, run: RunId, parent: RunId, agent: &Arc<str>, progress: &Progress) -> Option<Line> {
+        let level = self.below.get(&parent).map_or(1, |parent| parent.level + 1);
+        let child = self.below.entry(run).or_insert_with(|| Below {
+            level,
+            agent: Arc::clone(agent),
+            story: Self::default(),
+        });
+        let line = child.story.see(progress).map(|line| child.inside(line));
+        if let Progress::ChildEnded { outcome, .. } = progress {
+            self.below.remove(&outcome.run);
+        }
+        line
     }
 
     fn change(&mut self, call: &CallKey, change: impl FnOnce(&mut Call)) -> Option<Line> {
@@ -149,7 +189,19 @@ impl Story {
     /// The lines that still change, in the order of the calls.
     pub(crate) fn open(&self) -> Vec<Line> {
         let asking = self.asking.map(|turn| note(&format!("model, turn {turn}"), "…".to_owned(), Tone::Busy));
-        self.open.values().map(Call::unfinished).chain(asking).collect()
+        let own = self.open.values().chain(self.steps.values()).map(Call::unfinished).chain(asking);
+        let below = self.below.values().flat_map(|child| {
+            child.story.open().into_iter().map(|line| child.inside(line)).collect::<Vec<_>>()
+        });
+        own.chain(below).collect()
+    }
+}
+
+impl Below {
+    /// A line of this run among those of the run at the top.
+    fn inside(&self, line: Line) -> Line {
+        let place = format!("{:width$}{} ", "", self.agent, width = 2 * self.level);
+        Line { label: label(&one_line(&place, LABEL_CHARS / 2), line.label.trim_start()), ..line }
     }
 }
 
@@ -195,6 +247,17 @@ impl Call {
             _ => format!("{}ok after {attempts} attempts", self.past),
         };
         Line { label: self.label, what, tone: Tone::Good }
+    }
+
+    fn stepped(self, reason: &StopReason) -> Line {
+        let Self { label, past, .. } = self;
+        match reason {
+            StopReason::Completed => Line { label, what: format!("{past}ok"), tone: Tone::Good },
+            reason => {
+                let why = one_line(&reason.to_string(), MESSAGE_CHARS_MAX);
+                Line { label, what: format!("{past}{why}"), tone: Tone::Bad }
+            }
+        }
     }
 
     fn failed(

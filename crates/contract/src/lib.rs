@@ -52,7 +52,7 @@ pub use progress::{Progress, StoppedBy, Trim};
 pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
 pub use shared_journal::{
     Alarm, BlobHash, ChildRun, Claim, ClaimFilter, JournalError, LateResult, Letter, ListQuery, NotAHash,
-    Pad, Posted, RunCounts, RunMeta, RunState, SharedJournal, Snapshot, WorkerInfo,
+    Outage, Pad, Posted, RunCounts, RunMeta, RunState, SharedJournal, Snapshot, WorkerInfo,
 };
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, ErrorSpike, PastFailure, ServiceState,

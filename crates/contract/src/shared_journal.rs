@@ -277,6 +277,15 @@ impl fmt::Display for RunMeta {
     }
 }
 
+/// A dependency that takes no calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// The tool or the model, as it is configured.
+    pub dependency: Arc<str>,
+    /// For how long from now, by the store's clock.
+    pub lasts: Duration,
+}
+
 /// Which runs to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListQuery {
@@ -456,6 +465,13 @@ pub trait SharedJournal: Journal {
         expected: u64,
         body: Arc<[u8]>,
     ) -> BoxFuture<'_, Result<bool, JournalError>>;
+
+    /// Leaves word for the other workers and for later ones that a dependency takes no calls for so long;
+    /// zero when it does again.
+    fn tell_outage(&self, dependency: Arc<str>, lasts: Duration) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// The dependencies that take no calls, as far as workers left word, by name.
+    fn outages(&self) -> BoxFuture<'_, Result<Vec<Outage>, JournalError>>;
 
     /// Makes a paused or quarantined run claimable again, with its count of claims at zero. `false`
     /// when it was neither.

@@ -64,7 +64,8 @@ const HEADER: &str = r#"(?i)(?<keep>(?-u:\b)(?:proxy-)?authorization["']?\s*[:=]
 /// Replaces secrets by `[redacted]`. Cheap to clone.
 #[derive(Clone)]
 pub struct Redactor {
-    any: RegexSet,
+    /// Shared, since a clone of a set forgets what it has learned of its patterns.
+    any: Arc<RegexSet>,
     each: Arc<[Regex]>,
     /// The patterns of the operator. Apart, because one slow pattern makes a whole set slow.
     own: Arc<[Regex]>,
@@ -124,7 +125,7 @@ impl Redactor {
             pattern: "all together".to_owned(),
             problem: error.to_string(),
         })?;
-        Ok(Self { any, each, own })
+        Ok(Self { any: Arc::new(any), each, own })
     }
 
     /// The text without its secrets; borrowed when there are none.

@@ -33,6 +33,10 @@
 //! #     .block_on(example()).unwrap();
 //! ```
 //!
+//! An agent may ask others, as tools of their names ([`Agent::delegate`], [`Delegate`]), and what agents
+//! do together may be planned without a model ([`Agent::plan`], [`Plan`]). With a journal that workers
+//! share ([`RuntimeBuilder::shared_journal`], [`Runtime::drive`]) a run outlives its process.
+//!
 //! It exists so that an application names one crate and finds what it needs at the top level. It
 //! decides nothing and holds no policy: what a tool is stands in [`tool_fn`] and
 //! [`tool`](macro@tool), what a run is in [`Runtime`].
@@ -51,18 +55,19 @@ mod env;
 mod tool;
 
 pub use dauntless_contract::{
-    AgentSpec, Alarm, AnswerSchema, AnswerSpec, AppendError, Attendance, BlobHash, BoxFuture, BreakerPolicy,
-    BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy, Bytes, CallKey, CallRecord, CallVerdict,
-    CancelSignal, Claim, ClaimFilter, Clock, CountTokens, Counters, CreateError, DependencyKind, Effect,
-    EffectState, ErrorSpike, EventProblem, Failure, FailureCode, Fence, FieldProblem, Finish, History,
-    HistoryFault, HistoryRepair, Journal, JournalError, Json, LateResult, Letter, LimitKind, ListQuery,
-    Message, MicroUsd, Model, ModelCtx, ModelReply, ModelRequest, ModelSpec, NeverCancelled, NewRun, NotJson,
-    Observation, OnExhausted, Outcome, PanicPolicy, PastFailure, Price, Progress, Question, RawCall,
-    ReadError, Recorded, Release, RepairedHistory, RequestPurpose, ResiliencePolicy, ResolvedBy, RetryPolicy,
-    Round, RunCounts, RunEvent, RunId, RunLimits, RunMeta, RunState, RunTimer, RunTotals, Seq, ServiceState,
-    SharedJournal, Snapshot, StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens, TooLarge,
-    Tool, ToolCall, ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim,
-    Usage, Verified, VerifyVerdict, WorkerInfo,
+    AgentSpec, Alarm, Ancestor, AnswerSchema, AnswerSpec, AppendError, Attendance, BlobHash, BoxFuture,
+    BreakerPolicy, BreakerStatus, BreakerSwitch, Bucket, BudgetPolicy, Bytes, CallKey, CallRecord,
+    CallVerdict, CancelSignal, ChildRun, Claim, ClaimFilter, Clock, CountTokens, Counters, CreateError,
+    DependencyKind, Effect, EffectState, ErrorSpike, EventProblem, Failure, FailureCode, Fence, FieldProblem,
+    Finish, GoalDigest, History, HistoryFault, HistoryRepair, Journal, JournalError, Json, LateResult,
+    Letter, LetterContent, LimitKind, Lineage, ListQuery, Message, MicroUsd, Model, ModelCtx, ModelReply,
+    ModelRequest, ModelSpec, NeverCancelled, NewRun, NotAHash, NotJson, Observation, OnExhausted, Outage,
+    Outcome, Pad, PanicPolicy, PastFailure, Posted, Price, Progress, Question, RawCall, ReadError, Recorded,
+    Release, RepairedHistory, RequestPurpose, ResiliencePolicy, ResolvedBy, RetryPolicy, Round, RunCounts,
+    RunEvent, RunId, RunLimits, RunMeta, RunState, RunTimer, RunTotals, Seq, ServiceState, SharedJournal,
+    Snapshot, StopReason, StoppedBy, TextSink, Timestamp, TokenCounter, Tokens, TooLarge, Tool, ToolCall,
+    ToolChange, ToolCtx, ToolEvent, ToolOutput, ToolSpec, ToolSpecError, ToolStatus, Trim, Usage, Verified,
+    VerifyVerdict, WorkerInfo,
 };
 pub use dauntless_journal::Memory;
 #[cfg(feature = "sqlite")]
@@ -75,9 +80,10 @@ pub use dauntless_models::StructuredCalls;
 pub use dauntless_models::{Api, CallIds, NoText, OpenAi, OpenAiBuildError, OpenAiBuilder, Profile, Secret};
 pub use dauntless_models::{ScriptError, Scripted, Turn, When, known_counter, known_window};
 pub use dauntless_runtime::{
-    Agent, AnswerError, Answerer, BuildError, CallByHand, Canceller, Escalation, Lagged, Quarantined,
-    RedactError, RestartPolicy, RevivalPolicy, RunHandle, RunStream, Runtime, RuntimeBuilder, Submission,
-    SubmitError, SystemClock, ToolEvents, UnreachableLimit, supervision,
+    Agent, Allowance, AnswerError, Answerer, BuildError, CODE_VERSION, CallByHand, Canceller, Delegate,
+    DriveError, Escalation, Hears, Join, Lagged, Lease, OnFailure, Parting, Plan, Problem, Quarantined,
+    RecoverError, RedactError, Reins, RestartPolicy, RevivalPolicy, Rule, RunHandle, RunStream, Runtime,
+    RuntimeBuilder, Submission, SubmitError, SystemClock, ToolEvents, UnreachableLimit, plan, supervision,
 };
 
 pub use answer::{Answers, NoValue, RunTyped, Typed, TypedAgent};
@@ -88,9 +94,9 @@ pub use tool::{FnTool, ToolSet, tool_fn, tool_fn_with_ctx};
 /// What most programs need, for `use dauntless::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        Agent, Answers, Effect, Failure, FailureCode, NoValue, Outcome, Progress, RunLimits, RunTyped,
-        Runtime, Scripted, StopReason, Tool, ToolCtx, ToolOutput, ToolSet, Turn, Typed, TypedAgent, tool,
-        tool_fn, tool_fn_with_ctx,
+        Agent, Allowance, Answers, Delegate, Effect, Failure, FailureCode, Join, NoValue, OnFailure, Outcome,
+        Plan, Progress, Rule, RunLimits, RunTyped, Runtime, Scripted, StopReason, Tool, ToolCtx, ToolOutput,
+        ToolSet, Turn, Typed, TypedAgent, tool, tool_fn, tool_fn_with_ctx,
     };
     #[cfg(feature = "openai")]
     pub use crate::{FromEnv, OpenAi};

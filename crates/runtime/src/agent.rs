@@ -307,14 +307,7 @@ impl Agent {
     pub(crate) fn toolbox(&self, shown: &[Shown<'_>]) -> (Toolbox, Vec<Quarantined>) {
         let others = self.inner.links.iter().filter(|link| link.is_offered).map(|link| {
             let Inner { spec, description, input, .. } = &*link.agent.inner;
-            let description = match description.is_empty() {
-                true => format!(
-                    "Gives a task to the agent `{}`, which works on it alone and answers once.",
-                    spec.name
-                ),
-                false => description.to_string(),
-            };
-            Arc::new(delegate_spec(Arc::clone(&spec.name), description, input.clone()))
+            Arc::new(delegate_spec(Arc::clone(&spec.name), Arc::clone(description), input.clone()))
         });
         let own = shown.iter().map(|shown| Arc::clone(&shown.spec));
         toolbox(&self.inner.spec, own.chain(others).collect())

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use dauntless_contract::{
     AppendError, CallKey, CallRecord, CallVerdict, CreateError, EffectState, Failure, Fence, Journal,
-    JournalError, LateResult, LetterContent, NewRun, Recorded, Release, RunEvent, RunId, Seq, SharedJournal,
-    Snapshot, Timestamp, TooLarge,
+    JournalError, LateResult, LetterContent, NewRun, Outcome, Recorded, Release, RunEvent, RunId, Seq,
+    SharedJournal, Snapshot, StopReason, Timestamp, TooLarge,
 };
 use dauntless_core::run::FOLD_VERSION;
 
@@ -231,9 +231,19 @@ impl Ledger {
     }
 }
 
-/// The end of a call whose value is larger than the journal takes, told as such.
+/// The end of a call or of a child whose value is larger than the journal takes, told as such.
 fn without_result(event: RunEvent, size: TooLarge) -> Option<RunEvent> {
-    let RunEvent::CallEnded { call, record } = event else { return None };
+    let (call, record) = match event {
+        RunEvent::CallEnded { call, record } => (call, record),
+        RunEvent::ChildEnded { call, attempt, outcome } => {
+            let explanation =
+                format!("Its answer of {} bytes is larger than the journal of this run takes.", size.size);
+            let reason = StopReason::Truncated;
+            let outcome = Outcome { reason, text: None, explanation: Some(explanation.into()), ..*outcome };
+            return Some(RunEvent::ChildEnded { call, attempt, outcome: Box::new(outcome) });
+        }
+        _ => return None,
+    };
     let CallVerdict::Succeeded(_) = &record.verdict else { return None };
     let failure = Failure::too_large(format!(
         "The call worked, but its result of {} bytes is larger than the journal of this run takes.",

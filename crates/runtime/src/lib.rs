@@ -7,7 +7,7 @@
 //! ```text
 //! root ─┬─ tools ──── a keeper per tool ──── its supervisor ──── its actor ── a task per attempt
 //!       ├─ models ─── a keeper per model ─── its supervisor ──── its actor ── a task per attempt
-//!       └─ runs ───── one orchestrator per run, which owns its conversation
+//!       └─ runs ───── one orchestrator per run, which owns its conversation; those of its children under it
 //! ```
 
 mod agent;
@@ -61,6 +61,11 @@ pub use dauntless_core::run::RecoverError;
 pub use dauntless_core::supervision::{RestartPolicy, UnreachableLimit};
 pub use dauntless_core::toolbox::Quarantined;
 pub use dauntless_core::tree::{Allowance, Hears, OnFailure};
+
+/// The parts of a [`Plan`], for what its own functions do not set, like [`plan::Parallel::at_once`].
+pub mod plan {
+    pub use dauntless_core::plan::{Case, Improve, Loop, Parallel, Route, Step};
+}
 
 #[cfg(test)]
 mod tests;

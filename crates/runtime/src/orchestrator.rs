@@ -11,7 +11,7 @@ use dauntless_contract::{
 use dauntless_core::resilience::{CallEnd, Rng};
 use dauntless_core::run::{CancelReach, RunEffect, SnapshotPace, Verification};
 use dauntless_core::toolbox::Toolbox;
-use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Span;
@@ -21,7 +21,7 @@ use crate::answerer::AnswerError;
 use crate::clock::{RunClock, sleep_until};
 use crate::commons::{Membership, Message};
 use crate::error::SubmitError;
-use crate::guarded::{Caller, GuardedHandle, JobTicket};
+use crate::guarded::{GuardedHandle, JobTicket};
 use crate::lease::Lease;
 use crate::ledger::{Appender, Refusal};
 use crate::ports::{ModelPort, ToolPort, ToolReply, Wanted};
@@ -30,6 +30,7 @@ use crate::runtime::WeakRuntime;
 use crate::telemetry;
 use crate::watch::Watch;
 
+mod asker;
 mod brain;
 mod children;
 mod company;
@@ -37,6 +38,7 @@ mod effects;
 mod letters;
 mod parting;
 
+use asker::{Asker, CallAsked, ModelAsked, Notes};
 pub(crate) use brain::{Brain, Folding, Machine};
 use children::{ChildNews, Children};
 
@@ -147,69 +149,6 @@ pub(crate) enum RunMsg {
     Child { call: CallKey, attempt: u32, news: ChildNews },
     HandOver { at_once: bool },
     Abandon { why: Arc<str> },
-}
-
-/// The run, as the one who waits for an answer.
-struct Asker<K> {
-    me: ActorRef<RunMsg>,
-    asked: K,
-}
-
-impl<K> Asker<K> {
-    fn is_gone(&self) -> bool {
-        matches!(self.me.get_status(), ActorStatus::Stopping | ActorStatus::Stopped)
-    }
-}
-
-/// Which model call of a run.
-#[derive(Clone, Copy)]
-pub(crate) struct ModelAsked {
-    turn: u32,
-    model: u32,
-    purpose: RequestPurpose,
-}
-
-/// Which tool call of a run, and the fallback it went to, if it did.
-#[derive(Clone)]
-pub(crate) struct CallAsked {
-    call: CallKey,
-    by: Option<Arc<str>>,
-    wanted: Wanted,
-    notes: Notes,
-}
-
-/// Whether a failed attempt is worth a note before the call ends. It is only where a journal keeps it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Notes {
-    Kept,
-    Dropped,
-}
-
-impl Caller<CallEnd<ModelReply>> for Asker<ModelAsked> {
-    fn take(self: Box<Self>, end: CallEnd<ModelReply>) {
-        let _ = self.me.send_message(RunMsg::ModelEnded { asked: self.asked, end });
-    }
-
-    fn is_gone(&self) -> bool {
-        self.is_gone()
-    }
-}
-
-impl Caller<CallEnd<ToolReply>> for Asker<CallAsked> {
-    fn take(self: Box<Self>, end: CallEnd<ToolReply>) {
-        let _ = self.me.send_message(RunMsg::CallEnded { asked: self.asked, end });
-    }
-
-    fn will_retry(&self, attempt: u32, failure: &Failure, wait: Duration) {
-        if (self.asked.wanted, self.asked.notes) == (Wanted::Call, Notes::Kept) {
-            let (asked, failure) = (self.asked.clone(), failure.clone());
-            let _ = self.me.send_message(RunMsg::AttemptFailed { asked, attempt, failure, wait });
-        }
-    }
-
-    fn is_gone(&self) -> bool {
-        self.is_gone()
-    }
 }
 
 pub(crate) struct RunShell {

@@ -192,6 +192,18 @@ impl Runtime {
         tools.chain(models.iter().map(|(_, handle)| handle.picture())).collect()
     }
 
+    /// Opens the breaker of a tool or a model for a while, if it is closed: another process has found out
+    /// that it takes no calls. Of one that was not started yet, nothing is known.
+    pub async fn expect_outage(&self, dependency: &str, lasts: Duration) {
+        let Dependencies { tools, models } = &*self.inner.dependencies.lock().await;
+        for (_, tool) in tools.iter().filter(|(_, tool)| &**tool.name() == dependency) {
+            tool.expect_outage(lasts);
+        }
+        for (_, model) in models.iter().filter(|(_, model)| &**model.name() == dependency) {
+            model.expect_outage(lasts);
+        }
+    }
+
     /// Opens, closes or resets the breaker of a tool by hand. It holds for all agents and runs that
     /// share the tool.
     ///
@@ -207,14 +219,19 @@ impl Runtime {
         Ok(())
     }
 
-    /// Stops taking runs, ends those under way as `cancelled` and takes the tree down, within a time.
+    /// Stops taking runs, ends those under way as `cancelled` and takes the tree down, within a time. Runs
+    /// of a journal that workers share are let go of instead, for others to go on with.
     pub async fn shutdown(&self, within: Duration) {
         self.inner.stopping.store(true, Ordering::Relaxed);
         let mut runs = self.inner.branches.runs.cell().map_or_else(Vec::new, |runs| runs.get_children());
         // The oldest first: ractor keeps them in no order.
         runs.sort_by_key(ActorCell::get_id);
+        let shared = matches!(self.inner.config.journal, Some(Ledger::Shared(_)));
         for run in &runs {
-            let _ = run.send_message(RunMsg::Cancel { by: "shutdown".into() });
+            let _ = run.send_message(match shared {
+                true => RunMsg::HandOver { at_once: true },
+                false => RunMsg::Cancel { by: "shutdown".into() },
+            });
         }
         let all_ended = async {
             for run in &runs {

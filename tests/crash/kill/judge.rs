@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use dauntless_contract::{CallKey, CallVerdict, RunEvent, RunId, Seq, Verified, VerifyVerdict};
+use dauntless_contract::{CallKey, CallVerdict, RunEvent, RunId, RunTimer, Seq, Verified, VerifyVerdict};
 
 use super::ledger::{Class, Intent, Point, Request, WorkerNo};
+use super::trees::may_end_with;
+
+mod trees;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +37,19 @@ pub struct Strike {
     pub intent: Option<Intent>,
 }
 
+/// What was used, of a run and all below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Turns of the model.
+    pub turns: u64,
+    /// Calls that it asked for.
+    pub calls: u64,
+    /// Tokens.
+    pub tokens: u64,
+    /// Runs below it.
+    pub children: u64,
+}
+
 /// What the journal says of one run.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -41,6 +57,10 @@ pub struct Record {
     pub number: u64,
     /// Its id.
     pub run: RunId,
+    /// The run that asked for it.
+    pub parent: Option<RunId>,
+    /// What an operator is shown of it and all below it, where it is at the top.
+    pub shown: Option<Shown>,
     /// Why it ended; nothing where it did not.
     pub end: Option<Arc<str>>,
     /// Its line in a list.
@@ -91,8 +111,8 @@ impl fmt::Display for Broken {
 /// Finds what one rule is against: the number of the run, if it is one, and the words.
 type Rule = fn(&Evidence) -> Vec<(Option<u64>, String)>;
 
-const RULES: [(&str, Rule); 10] = [
-    ("every run ends with its answer", every_run_ends),
+const RULES: [(&str, Rule); 15] = [
+    ("every run ends, and as it should", every_run_ends),
     ("no place is skipped", no_place_is_skipped),
     ("a once call is sent once", a_once_call_is_sent_once),
     ("one intent has one key", one_intent_has_one_key),
@@ -101,6 +121,11 @@ const RULES: [(&str, Rule); 10] = [
     ("a call ends once", a_call_ends_once),
     ("what was recorded is not done again", what_was_recorded_is_not_done_again),
     ("an interrupted once call is unknown to the model", an_interrupted_once_call_is_unknown),
+    ("no run outlives its parent", trees::no_run_outlives_its_parent),
+    ("nothing is done for a run that has gone on", trees::nothing_is_done_for_who_has_gone_on),
+    ("no child is started twice", trees::no_child_is_started_twice),
+    ("the limits of a run hold for all below it", trees::limits_hold),
+    ("what a run used is the sum over its tree", trees::totals_add_up),
     ("the harness met nothing else", nothing_else),
 ];
 
@@ -117,8 +142,8 @@ pub fn judge(evidence: &Evidence) -> Vec<Broken> {
 
 fn every_run_ends(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
     let told = |run: &Record| {
-        let completed = run.end.as_deref() == Some("completed");
-        (!completed).then(|| (Some(run.number), run.line.clone()))
+        let right = run.end.as_deref().is_some_and(|end| may_end_with(run.number, end));
+        (!right).then(|| (Some(run.number), run.line.clone()))
     };
     evidence.records.iter().filter_map(told).collect()
 }
@@ -136,7 +161,7 @@ fn calls(evidence: &Evidence) -> impl Iterator<Item = (Intent, Class, Option<&St
         Request::Tool { intent, class, key, executed, .. } => {
             Some((*intent, *class, key.as_ref(), *executed))
         }
-        Request::Model { .. } | Request::Question { .. } => None,
+        Request::Model { .. } | Request::Question { .. } | Request::Over { .. } => None,
     })
 }
 
@@ -195,11 +220,14 @@ fn a_success_took_place(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
     found
 }
 
-/// A call ends by its own event, or, where a repetition does harm, by the interruption of its run.
+/// A call ends by its own event, or, where a repetition does harm, by the interruption of its run. A run
+/// that winds down ends all of them by either, and by the end of its patience.
 fn a_call_ends_once(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
     let mut found = Vec::new();
     for run in &evidence.records {
         let mut open: BTreeMap<CallKey, Arc<str>> = BTreeMap::new();
+        let mut is_cancelled = false;
+        let refused = trees::refused(run);
         let mut tell = |text: String| found.push((Some(run.number), text));
         for event in &run.events {
             match event {
@@ -208,7 +236,15 @@ fn a_call_ends_once(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
                     let asked = (0..).zip(&reply.calls);
                     open = asked
                         .map(|(index, call)| (CallKey { turn: *turn, index }, Arc::clone(&call.name)))
+                        // A call of another agent ends as its runs do.
+                        .filter(|(key, tool)| is_a_tool(tool) && !refused.contains(key))
                         .collect();
+                }
+                RunEvent::CancelRequested { .. } => is_cancelled = true,
+                RunEvent::Interrupted {} | RunEvent::TimerFired { timer: RunTimer::Settle }
+                    if is_cancelled =>
+                {
+                    open.clear();
                 }
                 RunEvent::CallEnded { call, .. } if open.remove(call).is_none() => {
                     tell(format!("call {call} ended, which was not open"));
@@ -241,6 +277,10 @@ fn what_was_recorded_is_not_done_again(evidence: &Evidence) -> Vec<(Option<u64>,
     late.map(|(worker, intent)| (Some(intent.run), told((worker, intent)))).collect()
 }
 
+fn is_a_tool(name: &str) -> bool {
+    Class::ALL.into_iter().any(|class| class.as_str() == name)
+}
+
 fn stopped(evidence: &Evidence) -> BTreeSet<WorkerNo> {
     let stops = evidence.strikes.iter().filter(|strike| strike.blow == Blow::Stop);
     stops.map(|strike| strike.worker).collect()
@@ -255,12 +295,12 @@ pub(super) fn sent_by_the_woken(evidence: &Evidence) -> usize {
 fn late_requests(evidence: &Evidence) -> impl Iterator<Item = (WorkerNo, Intent)> {
     let mut asked: BTreeMap<u64, u32> = BTreeMap::new();
     evidence.requests.iter().filter_map(move |request| match request {
-        Request::Model { run, turn } => {
+        Request::Model { run, turn, .. } => {
             let newest = asked.entry(*run).or_default();
             *newest = (*newest).max(*turn);
             None
         }
-        Request::Question { .. } => None,
+        Request::Question { .. } | Request::Over { .. } => None,
         Request::Tool { intent, worker, .. } => {
             let is_late = asked.get(&intent.run).is_some_and(|newest| *newest > intent.turn);
             is_late.then_some((*worker, *intent))
@@ -268,7 +308,10 @@ fn late_requests(evidence: &Evidence) -> impl Iterator<Item = (WorkerNo, Intent)
     })
 }
 
+/// Where the model is asked again: a run that is cancelled or at its limit tells it nothing more.
 fn an_interrupted_once_call_is_unknown(evidence: &Evidence) -> Vec<(Option<u64>, String)> {
+    let completed = evidence.records.iter().filter(|run| run.end.as_deref() == Some("completed"));
+    let completed: BTreeSet<u64> = completed.map(|run| run.number).collect();
     let once: BTreeSet<Intent> =
         calls(evidence).filter(|(_, class, ..)| *class == Class::Once).map(|(intent, ..)| intent).collect();
     let killed = evidence.strikes.iter().filter(|strike| strike.blow == Blow::Kill);
@@ -278,7 +321,7 @@ fn an_interrupted_once_call_is_unknown(evidence: &Evidence) -> Vec<(Option<u64>,
     };
     killed
         .filter_map(|strike| strike.intent)
-        .filter(|intent| once.contains(intent) && wrong(intent))
+        .filter(|intent| once.contains(intent) && completed.contains(&intent.run) && wrong(intent))
         .map(|intent| {
             let shown = evidence.observed.get(&intent);
             (Some(intent.run), format!("{intent} was interrupted and the model was shown {shown:?}"))

@@ -8,6 +8,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::trees;
+
 /// A number of ours for a worker's process.
 pub type WorkerNo = u64;
 
@@ -82,14 +84,25 @@ pub enum Point {
     AfterEffect,
     /// The model is asked with the results, so that they are recorded.
     AfterRecord,
+    /// The model is asked by a run that another one has just started.
+    ChildStarted,
+    /// About when a run that another one waits for writes its end.
+    ChildEnded,
     /// Whenever it is.
     Random,
 }
 
 impl Point {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::BeforeIntent, Self::BeforeEffect, Self::AfterEffect, Self::AfterRecord, Self::Random];
+    pub const ALL: [Self; 7] = [
+        Self::BeforeIntent,
+        Self::BeforeEffect,
+        Self::ChildStarted,
+        Self::AfterEffect,
+        Self::AfterRecord,
+        Self::ChildEnded,
+        Self::Random,
+    ];
 
     /// For a report.
     pub const fn as_str(self) -> &'static str {
@@ -98,6 +111,8 @@ impl Point {
             Self::BeforeEffect => "between intent and effect",
             Self::AfterEffect => "between effect and record",
             Self::AfterRecord => "after the record",
+            Self::ChildStarted => "after the start of a child",
+            Self::ChildEnded => "around the end of a child",
             Self::Random => "at any time",
         }
     }
@@ -128,6 +143,8 @@ pub struct Hit {
 pub enum Request {
     /// The model was asked for a turn.
     Model {
+        /// By which worker.
+        worker: WorkerNo,
         /// The run.
         run: u64,
         /// The turn.
@@ -153,6 +170,26 @@ pub enum Request {
         /// The call.
         intent: Intent,
     },
+    /// The journal was seen to say that a run is over.
+    Over {
+        /// The run.
+        run: u64,
+    },
+}
+
+/// A request of the model.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// By which worker.
+    pub worker: WorkerNo,
+    /// For which run.
+    pub run: u64,
+    /// For which turn.
+    pub turn: u32,
+    /// What it shows of the calls of the turn before.
+    pub shown: &'a [&'a str],
+    /// Whether the reply ends the run.
+    pub ends: bool,
 }
 
 /// All that arrived.
@@ -169,6 +206,8 @@ pub struct Book {
     pub requests: Vec<Request>,
     /// What the model was shown for each call, each text once.
     pub observed: BTreeMap<Intent, Vec<String>>,
+    /// The runs that are known to be over.
+    over: BTreeSet<u64>,
     aim: Option<Aim>,
     /// The first result under each key.
     results: BTreeMap<String, String>,
@@ -217,12 +256,12 @@ impl Ledger {
         self.book().aim = aim;
     }
 
-    /// Takes in a request of the model, with what it shows of the turn before. Answers how long the
-    /// reply has to wait.
-    pub fn model(&self, worker: WorkerNo, run: u64, turn: u32, shown: &[&str]) -> Duration {
+    /// Takes in a request of the model. Answers how long the reply has to wait.
+    pub fn model(&self, asked: Asked<'_>) -> Duration {
+        let Asked { worker, run, turn, shown, ends } = asked;
         let mut book = self.book();
         book.attempted(run, turn, None);
-        book.requests.push(Request::Model { run, turn });
+        book.requests.push(Request::Model { worker, run, turn });
         for (index, text) in (0..).zip(shown) {
             let texts = book.observed.entry(Intent { run, turn: turn - 1, index }).or_default();
             if !texts.iter().any(|known| known == text) {
@@ -232,12 +271,17 @@ impl Ledger {
         let wanted = |aim: &Aim| match aim.point {
             Point::BeforeIntent => true,
             Point::AfterRecord => turn > 1,
+            Point::ChildStarted => turn == 1 && trees::is_below(run),
+            Point::ChildEnded => ends && trees::is_below(run),
             Point::BeforeEffect | Point::AfterEffect | Point::Random => false,
         };
         match book.aim.take_if(|aim| wanted(aim)) {
             Some(aim) => {
                 self.hit(Hit { worker, intent: None });
-                if aim.point == Point::AfterRecord { aim.hold } else { Duration::ZERO }
+                match aim.point {
+                    Point::AfterRecord | Point::ChildStarted => aim.hold,
+                    _ => Duration::ZERO,
+                }
             }
             None => Duration::ZERO,
         }
@@ -269,6 +313,16 @@ impl Ledger {
             self.hit(Hit { worker, intent: Some(intent) });
         }
         ((!refused).then_some(said), aim.map_or(Duration::ZERO, |aim| aim.hold))
+    }
+
+    /// Takes in that the journal says that these runs are over.
+    pub fn over(&self, runs: impl IntoIterator<Item = u64>) {
+        let mut book = self.book();
+        for run in runs {
+            if book.over.insert(run) {
+                book.requests.push(Request::Over { run });
+            }
+        }
     }
 
     /// Takes in the question whether a call had its effect. Answers what the tool said then.

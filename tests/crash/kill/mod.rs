@@ -8,15 +8,16 @@ pub mod judge;
 pub mod ledger;
 mod report;
 mod services;
+pub mod trees;
 mod workers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use dauntless_contract::{ClaimFilter, ListQuery, RunId, RunMeta, RunState, SharedJournal};
+use dauntless_contract::{ClaimFilter, ListQuery, RunEvent, RunId, RunMeta, RunState, SharedJournal};
 
 use crate::chance::Chance;
 use crate::postgres::{self, Server};
@@ -24,6 +25,7 @@ use crate::store::{Error, Kind, open};
 use judge::{Blow, Evidence, Record, Strike, judge};
 use ledger::{Aim, Class, Hit, Ledger, Point};
 pub use report::Report;
+use trees::Shape;
 use workers::{Site, TTL, Worker};
 
 /// How long an aim waits for its moment.
@@ -56,9 +58,9 @@ pub struct Plan {
     pub seed: u64,
     /// Workers at once.
     pub workers: u64,
-    /// Runs at once.
+    /// Runs at once, not counting those below others.
     pub runs: u64,
-    /// Turns of a run that call tools.
+    /// Turns that call tools, of a run alone.
     pub turns: u32,
 }
 
@@ -71,7 +73,10 @@ struct Round {
     hits: Receiver<Hit>,
     workers: Vec<Worker>,
     next_worker: u64,
-    submitted: BTreeMap<RunId, u64>,
+    /// All runs that were seen, by the number in their goal.
+    numbers: BTreeMap<RunId, u64>,
+    submitted: u64,
+    cancelled: BTreeSet<RunId>,
     strikes: Vec<Strike>,
     incidents: Vec<String>,
     reopened: u64,
@@ -113,7 +118,9 @@ impl Plan {
                 hits,
                 workers: Vec::new(),
                 next_worker: 0,
-                submitted: BTreeMap::new(),
+                numbers: BTreeMap::new(),
+                submitted: 0,
+                cancelled: BTreeSet::new(),
                 strikes: Vec::new(),
                 incidents: Vec::new(),
                 reopened: 0,
@@ -203,16 +210,48 @@ impl Round {
         Ok(())
     }
 
-    /// Keeps the number of runs up.
+    /// Keeps the number of runs at the top up, and cancels what is to be cancelled on its way.
     async fn top_up(&mut self) -> Result<(), Error> {
-        let counts = self.store.counts(ClaimFilter::default()).await?;
-        let alive = counts.ready + counts.driven + counts.orphaned;
-        for _ in alive..self.plan.runs {
-            let number = self.submitted.len() as u64;
-            let run = self.site.submit(number)?;
-            self.submitted.insert(run, number);
+        let runs = self.look().await?;
+        let alive = |run: &&RunMeta| matches!(run.state, RunState::Ready | RunState::Driven);
+        let tops: Vec<&RunMeta> = runs.iter().filter(|run| run.parent.is_none()).filter(alive).collect();
+        for _ in tops.len() as u64..self.plan.runs {
+            let number = trees::top(self.submitted);
+            self.submitted += 1;
+            self.numbers.insert(self.site.submit(number)?, number);
+        }
+        let has_children = |top: RunId| runs.iter().any(|run| run.root == Some(top) && run.parent.is_some());
+        for top in tops {
+            let dropped =
+                self.numbers.get(&top.run).is_some_and(|number| Shape::of(*number) == Shape::Dropped);
+            if dropped && has_children(top.run) && self.cancelled.insert(top.run) {
+                self.site.cancel(top.run)?;
+            }
         }
         Ok(())
+    }
+
+    /// All runs, after those that are over were noted.
+    async fn look(&mut self) -> Result<Vec<RunMeta>, Error> {
+        let runs = self.list(None).await?;
+        let mut over = Vec::new();
+        for run in &runs {
+            let number = match self.numbers.get(&run.run) {
+                Some(number) => *number,
+                None => {
+                    let first = self.store.read(run.run, 0, 1).await?;
+                    let number = number(first.first().map(|first| &first.event))?;
+                    self.numbers.insert(run.run, number);
+                    number
+                }
+            };
+            if run.state == RunState::Ended {
+                over.push(number);
+            }
+        }
+        // The next try has the same number.
+        self.site.ledger.over(over.into_iter().filter(|number| trees::tries(*number) == 1));
+        Ok(runs)
     }
 
     /// Puts others in the places of those that are gone.
@@ -277,7 +316,7 @@ impl Round {
         self.site.ledger.aim(None);
         // A moment that came in between is a blow that nobody waits for.
         let hit = hit.or_else(|| self.hits.try_recv().ok());
-        if point == Point::BeforeIntent {
+        if matches!(point, Point::BeforeIntent | Point::ChildEnded) {
             // The reply is on its way, and arrives about now.
             std::thread::sleep(services::THINKS + Duration::from_millis(self.chance.below(12)));
         }
@@ -288,6 +327,7 @@ impl Round {
         let started = Instant::now();
         while started.elapsed() < ENDS {
             self.tend()?;
+            self.look().await?;
             for run in self.list(Some(RunState::Quarantined)).await? {
                 // What an operator would do: it was no run that killed its workers.
                 self.reopened += u64::from(self.store.reopen(run.run).await?);
@@ -307,9 +347,9 @@ impl Round {
         Ok(self.store.list(ListQuery { state, root: None, after: None, limit: 100_000 }).await?)
     }
 
-    async fn evidence(&self) -> Result<Evidence, Error> {
+    async fn evidence(&mut self) -> Result<Evidence, Error> {
         let mut records = Vec::new();
-        for meta in self.list(None).await? {
+        for meta in self.look().await? {
             let mut events = Vec::new();
             loop {
                 let page = self.store.read(meta.run, events.len() as u64, 1000).await?;
@@ -318,11 +358,15 @@ impl Round {
                 }
                 events.extend(page.into_iter().map(|recorded| recorded.event));
             }
-            let number =
-                *self.submitted.get(&meta.run).ok_or("the journal has a run that nobody submitted")?;
+            let shown = match meta.parent {
+                None => Some(self.site.show(meta.run)?),
+                Some(_) => None,
+            };
             records.push(Record {
-                number,
+                number: number(events.first())?,
                 run: meta.run,
+                parent: meta.parent,
+                shown,
                 end: meta.reason.clone().filter(|_| meta.state == RunState::Ended),
                 line: meta.to_string(),
                 head: meta.head,
@@ -331,10 +375,9 @@ impl Round {
                 events,
             });
         }
-        if records.len() != self.submitted.len() {
-            return Err(
-                format!("{} runs were submitted, {} are there", self.submitted.len(), records.len()).into()
-            );
+        let tops = records.iter().filter(|record| record.parent.is_none()).count() as u64;
+        if tops != self.submitted {
+            return Err(format!("{} runs were submitted, {tops} are there", self.submitted).into());
         }
         let book = self.site.ledger.book();
         Ok(Evidence {
@@ -345,4 +388,13 @@ impl Round {
             incidents: self.incidents.clone(),
         })
     }
+}
+
+/// The number of a run that begins with this.
+fn number(first: Option<&RunEvent>) -> Result<u64, Error> {
+    match first {
+        Some(RunEvent::RunStarted { goal, .. }) => services::number(goal),
+        _ => None,
+    }
+    .ok_or_else(|| "the journal has a run that nobody asked for".into())
 }

@@ -36,7 +36,10 @@ impl Report {
                 Request::Tool { intent, class: of, executed, .. } if *of == class => {
                     Some((*intent, *executed))
                 }
-                Request::Tool { .. } | Request::Model { .. } | Request::Question { .. } => None,
+                Request::Tool { .. }
+                | Request::Model { .. }
+                | Request::Question { .. }
+                | Request::Over { .. } => None,
             });
             let requests: Vec<(Intent, bool)> = requests.collect();
             let intents: BTreeSet<Intent> = requests.iter().map(|(intent, _)| *intent).collect();

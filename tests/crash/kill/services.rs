@@ -8,8 +8,8 @@ use dauntless_testkit::counter::SeenRequest;
 use dauntless_testkit::{Answer, Call, ChatRequest, Reply, RequestCounter, Script, StrictProvider};
 use serde_json::{Value, json};
 
-use super::ledger::{Class, Intent, Ledger, WorkerNo};
-use crate::chance::Chance;
+use super::ledger::{Asked, Class, Intent, Ledger, WorkerNo};
+use super::trees::{Step, steps};
 use crate::store::Error;
 
 /// How long the model takes to think.
@@ -31,11 +31,9 @@ pub(super) fn goal(run: u64) -> String {
     format!("{GOAL}{run}.")
 }
 
-/// What the model asks for in a turn: two to four calls, at random.
-pub(super) fn calls(seed: u64, run: u64, turn: u32) -> Vec<Class> {
-    let mut chance = Chance::new(seed ^ (run << 20) ^ u64::from(turn));
-    let count = 2 + chance.below(3);
-    (0..count).filter_map(|_| chance.pick(&Class::ALL)).collect()
+/// The number of the run that has this goal.
+pub(super) fn number(goal: &str) -> Option<u64> {
+    goal.strip_prefix(GOAL)?.strip_suffix('.')?.parse().ok()
 }
 
 /// The model as one worker sees it.
@@ -53,14 +51,22 @@ pub(super) fn model(
 fn reply(ledger: &Ledger, worker: WorkerNo, seed: u64, turns: u32, request: &ChatRequest) -> Reply {
     let Some(run) = run_of(request) else { return Reply::error(400, "no_run", "The goal names no run.") };
     let turn = u32::try_from(request.assistant_messages()).unwrap_or(u32::MAX).saturating_add(1);
-    let hold = ledger.model(worker, run, turn, &request.tool_texts());
-    let reply = if turn > turns {
+    // Where a limit is reached, the last words are asked for and no tool is offered.
+    let steps = if request.tools().is_empty() { Vec::new() } else { steps(seed, turns, run, turn) };
+    let ends = steps.is_empty();
+    let hold = ledger.model(Asked { worker, run, turn, shown: &request.tool_texts(), ends });
+    let reply = if ends {
         Reply::text("All is done.")
     } else {
-        Reply::calls((0..).zip(calls(seed, run, turn)).map(|(index, class)| {
-            let intent = Intent { run, turn, index };
-            Call::new(class.as_str(), &json!({ "intent": intent.to_string() }))
-                .id(format!("call_{turn}_{index}"))
+        Reply::calls((0..).zip(steps).map(|(index, step)| {
+            let call = match step {
+                Step::Use(class) => {
+                    let intent = Intent { run, turn, index };
+                    Call::new(class.as_str(), &json!({ "intent": intent.to_string() }))
+                }
+                Step::Ask { agent, number } => Call::new(agent, &json!({ "goal": goal(number) })),
+            };
+            call.id(format!("call_{turn}_{index}"))
         }))
     };
     reply.after(THINKS.max(hold))
@@ -68,8 +74,7 @@ fn reply(ledger: &Ledger, worker: WorkerNo, seed: u64, turns: u32, request: &Cha
 
 fn run_of(request: &ChatRequest) -> Option<u64> {
     let is_user = |message: &&Value| message.get("role").and_then(Value::as_str) == Some("user");
-    let goal = request.messages().iter().find(is_user)?.get("content")?.as_str()?;
-    goal.strip_prefix(GOAL)?.strip_suffix('.')?.parse().ok()
+    number(request.messages().iter().find(is_user)?.get("content")?.as_str()?)
 }
 
 /// The tools of all workers.

@@ -9,15 +9,59 @@ use std::time::{Duration, Instant};
 
 use dauntless_contract::RunId;
 use dauntless_testkit::StrictProvider;
+use serde_json::Value;
 
+use super::judge::Shown;
 use super::ledger::{Class, Ledger, WorkerNo};
 use super::services::{self, QUESTION, WORKER_HEADER, WORKER_PREFIX, WORKER_VARIABLE, goal};
+use super::trees::Shape;
 use crate::store::Error;
 
 /// How long a worker's runs wait for another where the store cannot see it die.
 pub(super) const TTL: Duration = Duration::from_secs(2);
 /// How long a worker may take to end in order.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The agents of the trees; what the tight limits are enough for is in the rules about limits.
+const AGENTS: &str = r#"
+[agents.idler]
+instructions = "Do what is asked."
+answer = { type = "object" }
+answer_reasks = 0
+
+[agents.lead]
+instructions = "Do what is asked."
+agents = ["clerk"]
+tools = ["verifiable"]
+[agents.lead.links.clerk]
+retries = 1
+
+[agents.head]
+instructions = "Do what is asked."
+agents = ["clerk", "lead"]
+tools = ["once", "keyed"]
+join = "best_effort"
+[agents.head.links.lead]
+retries = 1
+[agents.head.links.idler]
+retries = 1
+
+[agents.hasty]
+instructions = "Do what is asked."
+agents = ["clerk", "lead"]
+join = "first_success"
+
+[agents.tight]
+instructions = "Do what is asked."
+agents = ["lead", "idler"]
+tools = ["once", "keyed"]
+[agents.tight.links.clerk]
+retries = 1
+allowance = { children = 0 }
+[agents.tight.limits]
+tool_calls = 16
+children = 5
+"#;
 
 /// What all processes of one round share.
 pub(super) struct Site {
@@ -45,7 +89,7 @@ impl Site {
             "[journal]\nurl = {journal:?}\n[worker]\nttl = \"{}ms\"\ngrace = \"5s\"\n\
              [model]\nprovider = \"openai\"\nname = \"m\"\ncontext_window = 1000000\n\
              [limits]\nturns = {}\ntool_calls = 100000\ntokens = 1000000000\n\
-             [agents.clerk]\ninstructions = \"Do what is asked.\"\ntools = {names:?}\n",
+             [agents.clerk]\ninstructions = \"Do what is asked.\"\ntools = {names:?}\n{AGENTS}",
             TTL.as_millis(),
             self.turns + 10,
         );
@@ -82,11 +126,37 @@ impl Site {
 
     /// Submits a run, as whoever wants something done would.
     pub(super) fn submit(&self, run: u64) -> Result<RunId, Error> {
-        let submitted = self.command(&["submit", "--agent", "clerk", &goal(run)], 0).output()?;
+        let agent = Shape::of(run).agent();
+        let submitted = self.command(&["submit", "--agent", agent, &goal(run)], 0).output()?;
         let said = String::from_utf8_lossy(&submitted.stdout);
         let id = said.trim().parse();
         id.map_err(|_| {
             format!("submit said `{said}` and `{}`", String::from_utf8_lossy(&submitted.stderr)).into()
+        })
+    }
+
+    /// Cancels a run, as whoever no longer wants it would.
+    pub(super) fn cancel(&self, run: RunId) -> Result<(), Error> {
+        let cancelled = self.command(&["cancel", &run.to_string()], 0).output()?;
+        let said = String::from_utf8_lossy(&cancelled.stderr);
+        // It may have ended meanwhile.
+        match cancelled.status.success() || said.contains("is over already") {
+            true => Ok(()),
+            false => Err(format!("cancel said `{said}`").into()),
+        }
+    }
+
+    /// What an operator is shown of a run at the top and of all below it.
+    pub(super) fn show(&self, run: RunId) -> Result<Shown, Error> {
+        let shown = self.command(&["show", "--json", &run.to_string()], 0).output()?;
+        let value: Value = serde_json::from_slice(&shown.stdout)
+            .map_err(|_| format!("show said `{}`", String::from_utf8_lossy(&shown.stderr)))?;
+        let number = |at: &str| value.pointer(at).and_then(Value::as_u64).unwrap_or(0);
+        Ok(Shown {
+            turns: number("/headline/turns") + number("/headline/below/turns"),
+            calls: number("/headline/calls") + number("/headline/below/calls"),
+            tokens: number("/headline/tokens"),
+            children: number("/headline/below/runs"),
         })
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct SubmitArgs {
     pub(crate) goal: String,
     #[command(flatten)]
     pub(crate) config: ConfigArg,
-    /// The agent; needed when the configuration has more than one
+    /// The agent or the plan; needed when the configuration has more than one
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// Continue this conversation: a JSON list of messages as chat completions have them
@@ -30,6 +30,9 @@ pub(crate) struct SubmitArgs {
 }
 
 /// List the runs of the journal, the newest first, and above them those that wait for an operator
+///
+/// What the runs below a run used is counted in its own line. They have lines of their own with --all,
+/// --state and --agent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsArgs {
     #[command(flatten)]
@@ -37,9 +40,12 @@ pub(crate) struct RunsArgs {
     /// Only the runs that stand there
     #[arg(long, value_enum, value_name = "STATE")]
     pub(crate) state: Option<StateArg>,
-    /// Only the runs of this agent
+    /// Only the runs of this agent or plan
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
+    /// List the runs that others asked for as well
+    #[arg(long)]
+    pub(crate) all: bool,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: u32,
@@ -143,7 +149,7 @@ pub(crate) struct WorkArgs {
     pub(crate) control: ControlArgs,
 }
 
-/// Show what happened in a run, event by event, and what it waits for
+/// Show what happened in a run, event by event, what it waits for, and the runs below it
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]

@@ -17,6 +17,16 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Stop> {
     let mut found = String::new();
     for (name, agent) in &config.agents {
         let _ = writeln!(found, "agent {name} on {}: {}", model(&config, agent), tools(agent));
+        let asks = agent.asks();
+        if !asks.is_empty() {
+            let _ = writeln!(found, "  may ask {}", asks.join(", "));
+        }
+    }
+    for (name, plan) in &config.plans {
+        let _ = writeln!(found, "plan {name}");
+        for line in plan.outline() {
+            let _ = writeln!(found, "  {line}");
+        }
     }
     output::print(&found)?;
     for warning in windows(&config) {

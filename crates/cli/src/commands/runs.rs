@@ -38,8 +38,8 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<Exit, Stop> {
 pub(crate) fn list(args: &RunsArgs) -> Result<Exit, Stop> {
     let config = config::load(args.config.path())?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let listed =
-        Listed { state: args.state.map(Into::into), agent: args.agent.clone(), children: true, limit };
+    let children = args.all || args.state.is_some() || args.agent.is_some();
+    let listed = Listed { state: args.state.map(Into::into), agent: args.agent.clone(), children, limit };
     with_runs(&config, async |runs| {
         let overview = runs.list(&listed).await?;
         output::print(&if args.json { text::overview_json(&overview) } else { text::overview(&overview) })?;
@@ -49,8 +49,9 @@ pub(crate) fn list(args: &RunsArgs) -> Result<Exit, Stop> {
 
 pub(crate) fn show(args: &ShowArgs) -> Result<Exit, Stop> {
     with_run(&args.run.config, &args.run.run, async |runs, meta| {
-        let look = runs.look(meta).await?;
-        output::print(&if args.json { text::look_json(&look) } else { text::look(&look) })?;
+        let mut look = runs.look(meta).await?;
+        let tree = runs.tree(&mut look).await?;
+        output::print(&if args.json { text::look_json(&look, &tree) } else { text::look(&look, &tree) })?;
         Ok(Exit::COMPLETED)
     })
 }

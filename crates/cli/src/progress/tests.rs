@@ -1,6 +1,6 @@
 use expect_test::{Expect, expect};
 
-use dauntless_contract::Tokens;
+use dauntless_contract::{Outcome, RunTotals, Tokens};
 
 use super::*;
 
@@ -192,4 +192,107 @@ fn lengths_are_as_exact_as_a_person_cares_for() {
     let lengths = [0, 4, 210, 9_994, 12_340, 119_999, 3_725_000];
     let told: Vec<String> = lengths.map(|ms| length(Duration::from_millis(ms))).to_vec();
     expect!["0 ms, 4 ms, 0.21 s, 9.99 s, 12.3 s, 120 s, 62 min 5 s"].assert_eq(&told.join(", "));
+}
+
+fn in_child(run: u128, parent: u128, agent: &str, progress: Progress) -> Progress {
+    Progress::InChild {
+        run: RunId::from_u128(run),
+        parent: RunId::from_u128(parent),
+        root: RunId::from_u128(1),
+        agent: agent.into(),
+        progress: Box::new(progress),
+    }
+}
+
+fn child_started(call: CallKey, agent: &str, run: u128) -> Progress {
+    Progress::ChildStarted { call, agent: agent.into(), run: RunId::from_u128(run), attempt: 1 }
+}
+
+fn child_ended(call: CallKey, agent: &str, run: u128, reason: StopReason) -> Progress {
+    let outcome = Outcome {
+        run: RunId::from_u128(run),
+        reason,
+        text: None,
+        explanation: None,
+        totals: RunTotals::default(),
+        elapsed: Duration::ZERO,
+    };
+    Progress::ChildEnded { call, agent: agent.into(), outcome }
+}
+
+#[test]
+fn what_runs_below_do_is_shown_under_them() {
+    let (call, own) = (CallKey { turn: 1, index: 0 }, CallKey { turn: 1, index: 1 });
+    check(
+        &[
+            asked(call, "writer", r#"{"goal":"A poem"}"#),
+            child_started(call, "writer", 2),
+            in_child(2, 1, "writer", Progress::TurnStarted { turn: 1 }),
+            in_child(2, 1, "writer", asked(own, "archive", r#"{"goal":"Poems"}"#)),
+            in_child(3, 2, "archive", asked(CALL, "stock", "{}")),
+            in_child(3, 2, "archive", ended(None, 1, None)),
+            in_child(2, 1, "writer", child_ended(own, "archive", 3, StopReason::Completed)),
+            child_ended(call, "writer", 2, StopReason::Completed),
+            Progress::CallEnded {
+                call,
+                call_id: "c".into(),
+                tool: "writer".into(),
+                code: None,
+                message: None,
+                attempts: 1,
+                waited: Duration::ZERO,
+                stopped_by: None,
+            },
+        ],
+        expect![[r#"
+            ~ 1.0  writer {"goal":"A poem"}                   …
+
+            ~ 1.0  writer {"goal":"A poem"}                   running …
+
+            ~ 1.0  writer {"goal":"A poem"}                   running …
+            ~   writer model, turn 1                          …
+
+            ~ 1.0  writer {"goal":"A poem"}                   running …
+            ~   writer 1.1  archive {"goal":"Poems"}          …
+
+            ~ 1.0  writer {"goal":"A poem"}                   running …
+            ~   writer 1.1  archive {"goal":"Poems"}          …
+            ~     archive 2.5  stock {}                       …
+
+            =     archive 2.5  stock {}                       ok
+            ~ 1.0  writer {"goal":"A poem"}                   running …
+            ~   writer 1.1  archive {"goal":"Poems"}          …
+
+            ~ 1.0  writer {"goal":"A poem"}                   running …
+            ~   writer 1.1  archive {"goal":"Poems"}          …
+
+            ~ 1.0  writer {"goal":"A poem"}                   running …
+
+            = 1.0  writer {"goal":"A poem"}                   ok"#]],
+    );
+}
+
+#[test]
+fn a_step_of_a_plan_is_a_line_although_no_model_asked_for_it() {
+    let step = |turn| CallKey { turn, index: 0 };
+    check(
+        &[
+            child_started(step(1), "researcher", 2),
+            in_child(2, 1, "researcher", Progress::TurnStarted { turn: 1 }),
+            child_ended(step(1), "researcher", 2, StopReason::Completed),
+            child_started(step(2), "writer", 3),
+            child_ended(step(2), "writer", 3, StopReason::LimitReached(dauntless_contract::LimitKind::Turns)),
+        ],
+        expect![[r#"
+            ~ 1    researcher                                 running …
+
+            ~ 1    researcher                                 running …
+            ~   researcher model, turn 1                      …
+
+            = 1    researcher                                 ok
+
+            ~ 2    writer                                     running …
+
+            = 2    writer                                     limit_reached: turns"#]],
+    );
 }

@@ -118,7 +118,7 @@ fn a_question_of_which_agent_is_answered_with_their_names() {
     let which =
         "dauntless: say which agent is meant; the configuration has: auditor, clerk (name it with --agent)\n";
     folder.run(&["run", "Work."]).assert(2, "", which);
-    let unknown = "dauntless: there is no agent `clark`; the configuration has: auditor, clerk\n";
+    let unknown = "dauntless: there is no agent or plan `clark`; the configuration has: auditor, clerk\n";
     folder.run(&["run", "--agent", "clark", "Work."]).assert(2, "", unknown);
 }
 

@@ -15,6 +15,7 @@ mod rehearsal;
 mod running;
 mod runs;
 mod tools;
+mod trees;
 mod work;
 
 use std::fmt::Write as _;

@@ -426,12 +426,7 @@ impl PlanMachine {
     fn interrupted(&mut self, now: Timestamp, phase: Phase, effects: &mut Vec<RunEffect>) -> Phase {
         match phase {
             Phase::Working(_) if now >= self.deadline() => {
-                // Those that were told to stop before are not told again by what follows.
-                for (number, Member { stage, .. }) in &self.members {
-                    if matches!(stage, Stage::Stopping(_)) {
-                        self.attach(now, *number, effects);
-                    }
-                }
+                self.attach_all(now, effects);
                 self.stop(now, phase, StopReason::LimitReached(LimitKind::WallClock), effects)
             }
             phase @ (Phase::Working(_) | Phase::Settling(_)) => {
@@ -443,9 +438,7 @@ impl PlanMachine {
                         RunEffect::StartTimer { timer: RunTimer::WallClock, at: self.deadline() }
                     }
                 });
-                for number in self.members.keys() {
-                    self.attach(now, *number, effects);
-                }
+                self.attach_all(now, effects);
                 phase
             }
             phase @ (Phase::Created | Phase::Ended(_)) => phase,

@@ -120,25 +120,28 @@ impl PlanMachine {
         Ok(Child { run: child_run(self.run, &wanted.place, 1), deadline: now + limits.wall_clock, limits })
     }
 
-    /// Starts a step, or finds it again.
+    /// Finds the steps again that were under way in a process that came to its end.
+    pub(super) fn attach_all(&self, now: Timestamp, effects: &mut Vec<RunEffect>) {
+        for number in self.members.keys() {
+            self.attach(now, *number, effects);
+        }
+    }
+
+    /// Starts a step, or finds it again. One that was told to stop is told again: whoever drives it then may
+    /// not have heard.
     pub(super) fn attach(&self, now: Timestamp, number: u32, effects: &mut Vec<RunEffect>) {
         let (call, attempt) = (key(number), 1);
         let Some(Member { wanted, stage }) = self.members.get(&number) else { return };
-        let child = match stage {
-            Stage::Waiting => return,
-            Stage::Stopping(child) => {
-                effects.push(self.cancel(number, child));
-                effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
-                return;
-            }
-            Stage::Running(child) => child,
-        };
+        let Some(child) = stage.child() else { return };
         let (agent, run, goal) = (Arc::clone(&wanted.agent), child.run, Arc::clone(&wanted.goal));
         let told = Progress::ChildStarted { call, agent: Arc::clone(&agent), run, attempt };
         effects.push(RunEffect::Report(told));
         let (limits, lineage) = (child.limits_at(now), self.kin.of_child());
         let delegation = Delegation { call, attempt, run, agent, goal, history: None, limits, lineage };
         effects.push(RunEffect::Delegate(delegation));
+        if matches!(stage, Stage::Stopping(_)) {
+            effects.push(self.cancel(number, child));
+        }
         effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
     }
 

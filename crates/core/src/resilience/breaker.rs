@@ -230,6 +230,14 @@ impl Breaker {
         }
     }
 
+    /// Opens it until then, if it is closed: somebody else has found out that nothing works. One call
+    /// tries again afterwards, as ever.
+    pub fn stay_open(&mut self, until: Timestamp) {
+        if let Phase::Closed { .. } = self.phase {
+            self.enter(Phase::Open { until, failures: 0 }, BreakerState::Open { until });
+        }
+    }
+
     /// Where it stands at `now`, traffic or not.
     pub fn state(&self, now: Timestamp) -> BreakerState {
         let open_until =

@@ -9,13 +9,13 @@ use dauntless_contract::{
 
 use super::held::{Repetition, left_a_mark};
 use super::nudge::Dud;
+use super::preview::{SHOWN_BYTES_MAX, preview};
 use super::slots::{Cut, Running, SlotState, Slots, Terminal};
 use super::withdrawn::{is_exhausted, is_outage};
 use super::{CancelReach, Phase, RunEffect, RunMachine, SETTLE_MAX};
-use crate::excerpt::{counted, head, shortened};
+use crate::excerpt::{counted, shortened};
 use crate::loop_guard::{self, GuardVerdict, TurnVerdict, UnknownTools};
 use crate::observation;
-use crate::redact::Redactor;
 use crate::toolbox::{Admission, Fingerprint, OutputLimit};
 
 impl RunMachine {
@@ -483,22 +483,4 @@ fn over_call_limit(limit: u32) -> Failure {
         counted(limit, "tool call")
     ))
     .hint("Give the best answer you can from what you know.")
-}
-
-const SHOWN_BYTES_MAX: usize = 200;
-/// The most of a call's arguments that is cleaned of secrets to be shown.
-const CLEANED_BYTES_MAX: usize = 4096;
-const PREVIEW_CHARS: usize = 160;
-
-/// The arguments as a watcher sees them: bounded, on one line.
-///
-/// They are cleaned before they are cut, since half a secret has no shape.
-fn preview(raw: &RawCall, redactor: &Redactor) -> Arc<str> {
-    let start = head(&raw.arguments, CLEANED_BYTES_MAX);
-    let clean = redactor.text(start);
-    let mut text: String = clean.chars().take(PREVIEW_CHARS).collect();
-    if text.len() < clean.len() || start.len() < raw.arguments.len() {
-        text.push('…');
-    }
-    text.into()
 }

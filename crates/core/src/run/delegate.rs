@@ -150,18 +150,11 @@ impl RunMachine {
         self.attach(now, slots, call, effects);
     }
 
-    /// Starts a child, or finds it again.
+    /// Starts a child, or finds it again. One that was told to stop is told again: whoever drives it then may
+    /// not have heard.
     pub(super) fn attach(&self, now: Timestamp, slots: &Slots, call: CallKey, effects: &mut Vec<RunEffect>) {
         let Some((slot, delegated)) = slots.delegation(call) else { return };
-        let child = match &delegated.stage {
-            ChildStage::Waiting => return,
-            ChildStage::Running(child) => child,
-            ChildStage::Stopping(child) => {
-                effects.push(self.cancel_child(call, child));
-                effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
-                return;
-            }
-        };
+        let Some(child) = delegated.child() else { return };
         let link = |agent| self.spec.links.get(agent);
         let takes_over = link(&slot.call.name).is_some_and(|link| link.kind == LinkKind::Handoff);
         let hears = link(&delegated.agent).map_or(Hears::Input, |link| link.hears);
@@ -173,6 +166,9 @@ impl RunMachine {
         let (goal, lineage) = (goal_of(&slot.call.arguments), self.kin.of_child());
         let delegation = Delegation { call, attempt, run, agent, goal, history, limits, lineage };
         effects.push(RunEffect::Delegate(delegation));
+        if matches!(delegated.stage, ChildStage::Stopping(_)) {
+            effects.push(self.cancel_child(call, child));
+        }
         effects.push(RunEffect::StartTimer { timer: RunTimer::Child(call), at: child.overdue() });
     }
 
@@ -428,20 +424,16 @@ impl RunMachine {
         }
     }
 
-    /// After this run's process has ended, children that had been told to stop are told again.
-    pub(super) fn cancel_again(&self, now: Timestamp, slots: &Slots, effects: &mut Vec<RunEffect>) {
-        for (call, delegated, _) in slots.children() {
-            if matches!(delegated.stage, ChildStage::Stopping(_)) {
-                self.attach(now, slots, call, effects);
-            }
+    /// After this run's process has ended, its children are found again.
+    pub(super) fn attach_all(&self, now: Timestamp, slots: &Slots, effects: &mut Vec<RunEffect>) {
+        for (call, ..) in slots.children() {
+            self.attach(now, slots, call, effects);
         }
     }
 
     /// After this run's process has ended, a run that winds down waits for its children once more.
     pub(super) fn wait_again(&self, now: Timestamp, slots: &Slots, effects: &mut Vec<RunEffect>) {
-        for (call, ..) in slots.children() {
-            self.attach(now, slots, call, effects);
-        }
+        self.attach_all(now, slots, effects);
         if slots.children().next().is_some() {
             effects.push(RunEffect::StartTimer { timer: RunTimer::Settle, at: now + patience(slots) });
         }

@@ -45,7 +45,7 @@ impl RunMachine {
             Phase::Summarising(_) | Phase::Asking { .. } | Phase::Calling(_) => {
                 // The time went by while nobody drove the run.
                 if let Phase::Calling(slots) = &phase {
-                    self.cancel_again(now, slots, effects);
+                    self.attach_all(now, slots, effects);
                 }
                 self.stop_early(now, phase, StopReason::LimitReached(LimitKind::WallClock), effects)
             }

@@ -7,6 +7,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::tree::Delegation;
 
 mod answers;
 mod attempts;

@@ -92,8 +92,12 @@ impl Story {
         let Outcome { run, reason, text, .. } = outcome;
         let again = if attempt > 1 { format!(" (try {attempt})") } else { String::new() };
         let words = text.as_deref().map_or_else(String::new, |text| format!(": {}", self.quoted(text)));
-        let reason = self.quoted(&reason.to_string());
-        format!("{call} {}: run {run}{again} ended: {reason}{words}", self.tool(call))
+        let what = match self.calls.get(&call) {
+            Some(agent) => format!("{call} {agent}"),
+            // A plan asks for its children itself.
+            None => format!("step {}", call.turn),
+        };
+        format!("{what}: run {run}{again} ended: {}{words}", self.quoted(&reason.to_string()))
     }
 
     fn resolved_text(&self, call: CallKey, record: &CallRecord, by: &ResolvedBy) -> String {

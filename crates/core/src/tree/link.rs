@@ -126,12 +126,18 @@ impl Links {
     }
 }
 
-/// The tool that stands for an agent. Without an input schema of its own, an agent takes a goal.
+/// The tool that stands for an agent. Without an input schema of its own, an agent takes a goal; where
+/// it is described by nothing, its name has to do.
 pub fn delegate_spec(
     agent: impl Into<Arc<str>>,
     description: impl Into<Arc<str>>,
     input: Option<Value>,
 ) -> ToolSpec {
+    let (agent, mut description): (Arc<str>, Arc<str>) = (agent.into(), description.into());
+    if description.trim().is_empty() {
+        description =
+            format!("Gives a task to the agent `{agent}`, which works on it alone and answers once.").into();
+    }
     let input = input.unwrap_or_else(|| {
         json!({
             "type": "object",

@@ -1,11 +1,27 @@
-//! A plan as a person reads it: a line for each part, indented under the part that it belongs to.
+//! Whom agents ask, as a person reads it: the names at a link, and the parts of a plan, a line each.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dauntless_core::plan::{Join, Plan, Rule};
+use dauntless_core::tree::{Link, LinkKind};
 
-use super::PlanConfig;
+use super::{AgentConfig, PlanConfig};
+
+impl AgentConfig {
+    /// Whom it may ask, in words.
+    pub fn asks(&self) -> Vec<String> {
+        let told = |link: &Link| {
+            let name = &link.agent;
+            match (self.offered.contains(name), link.kind) {
+                (false, _) => format!("{name} (only as a fallback)"),
+                (true, LinkKind::Delegate) => name.to_string(),
+                (true, LinkKind::Handoff) => format!("{name} (takes the conversation over)"),
+            }
+        };
+        self.links.iter().map(told).collect()
+    }
+}
 
 impl PlanConfig {
     /// The agents that it names.

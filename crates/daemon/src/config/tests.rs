@@ -97,6 +97,23 @@ fn what_an_agent_answers_and_asks_is_checked() {
 }
 
 #[test]
+fn what_an_agent_shares_with_its_tree_is_switched_on_by_name() {
+    let config = smallest_with("notes = true\nmessages = true").unwrap();
+    let spec = &config.agents["support"].spec;
+    assert_eq!((spec.notes, spec.messages, spec.ask_user), (true, true, false));
+    let spec = &smallest_with("").unwrap().agents["support"].spec;
+    assert_eq!((spec.notes, spec.messages), (false, false));
+    let own = "tools = [\"send_message\"]\n[tools.send_message]\ndescription = \"Mails.\"\ncommand.argv = [\"true\"]";
+    check(
+        smallest_with(&format!("messages = true\n{own}")),
+        expect![[r#"
+            agents.support.messages: expected false, or another name for the tool `send_message` of this agent, found true
+        "#]],
+    );
+    assert!(smallest_with(own).is_ok(), "it is an own tool where messages are off");
+}
+
+#[test]
 fn a_tool_with_nothing_written_is_the_safest_tool() {
     let config = tool(HTTP).expect("it is right");
     let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });

@@ -179,7 +179,7 @@ async fn a_run_is_told_without_its_agent_as_far_as_events_tell() {
     let call = "call 1.0 of stock".to_owned();
     let (waits, trouble, replay) = told(&FILE.replace("agents.clerk", "agents.typist")).await;
     assert_eq!((waits, trouble), (call.clone(), None));
-    assert_eq!(replay, Err("there is no agent `clerk`; the configuration has: typist".to_owned()));
+    assert_eq!(replay, Err("there is no agent or plan `clerk`; the configuration has: typist".to_owned()));
     let (waits, trouble, replay) = told(&FILE.replace("[\"stock\"]", "[]")).await;
     let why = format!(
         "run {} called `stock` in event 2, and its agent no longer has that tool: give the agent the tool back, or \

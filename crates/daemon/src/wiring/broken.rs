@@ -10,7 +10,7 @@ use dauntless_tools::ToolConfigError;
 
 use crate::config::Config;
 
-/// A tool or an agent that did not start. Its text names it, with the reason.
+/// A tool, an agent or a plan that did not start. Its text names it, with the reason.
 #[derive(Clone, Debug)]
 pub struct Broken {
     /// Its name in the configuration.
@@ -32,6 +32,23 @@ pub enum Cause {
     /// The model of an agent cannot be had.
     #[error(transparent)]
     Model(Arc<ModelError>),
+    /// Agents of a plan did not start.
+    #[error("it needs what did not start: {}", joined(lacks.iter().map(|name| format!("agent `{name}`"))))]
+    Plan {
+        /// Their names.
+        lacks: Vec<Arc<str>>,
+    },
+}
+
+impl Cause {
+    /// What did not start.
+    const fn of(&self) -> &'static str {
+        match self {
+            Self::Tool(_) => "tool",
+            Self::Declarations(_) | Self::Model(_) => "agent",
+            Self::Plan { .. } => "plan",
+        }
+    }
 }
 
 /// A model that cannot be had.
@@ -76,11 +93,11 @@ pub enum ModelError {
     },
 }
 
-/// There is no such agent, or no telling which.
+/// There is no such agent or plan, or no telling which.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAgent {
     /// The configuration has none of that name.
-    #[error("there is no agent `{name}`; the configuration has: {known}")]
+    #[error("there is no agent or plan `{name}`; the configuration has: {known}")]
     Unknown {
         /// The name asked for.
         name: String,
@@ -88,7 +105,7 @@ pub enum NoAgent {
         known: String,
     },
     /// The agent is there and cannot run.
-    #[error("agent `{name}` cannot run: {cause}")]
+    #[error("{} `{name}` cannot run: {cause}", cause.of())]
     Broken {
         /// The agent.
         name: Arc<str>,
@@ -128,19 +145,18 @@ pub enum NoTool {
 }
 
 impl Broken {
-    /// Whether it is an agent; a tool otherwise.
+    /// Whether it is an agent or a plan; a tool otherwise.
     pub fn is_agent(&self) -> bool {
         match &*self.cause {
             Cause::Tool(_) => false,
-            Cause::Declarations(_) | Cause::Model(_) => true,
+            Cause::Declarations(_) | Cause::Model(_) | Cause::Plan { .. } => true,
         }
     }
 }
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_agent() { "agent" } else { "tool" };
-        write!(f, "{kind} `{}` is left out: {}", self.name, self.cause)
+        write!(f, "{} `{}` is left out: {}", self.cause.of(), self.name, self.cause)
     }
 }
 

@@ -16,6 +16,7 @@ mod broken;
 mod direct;
 mod model;
 mod spec;
+mod team;
 
 pub use broken::{Broken, Cause, ModelError, NoAgent, NoTool};
 pub use dauntless_runtime::{
@@ -76,8 +77,8 @@ impl App {
         }
         parts.let_go_of_lost_fallbacks(environment);
         let mut models = Models::default();
-        let mut agents = Vec::new();
-        for (name, agent) in &config.agents {
+        let mut agents = BTreeMap::new();
+        for (name, agent) in team::asked_first(config) {
             let Some(model) = config.models.get(&agent.model) else { continue };
             let model = match models.get(&agent.model, model, environment) {
                 Ok(model) => model,
@@ -105,11 +106,15 @@ impl App {
                     .answer_reasks(*reasks_max),
                 None => built,
             };
+            let built = team::linked(built, agent, &agents);
             match built.check() {
-                problems if problems.is_empty() => agents.push(built),
+                problems if problems.is_empty() => {
+                    agents.insert(Arc::clone(name), team::pinned(built, config));
+                }
                 problems => parts.broken(name, Cause::Declarations(problems)),
             }
         }
+        parts.plans(&mut agents);
         parts.secrets.extend(models.into_secrets());
         parts.start(agents).await
     }
@@ -134,7 +139,9 @@ impl App {
             .shared_model(Arc::new(Scripted::new([])))
             .tools(parts.tools.values().map(Arc::clone));
         match agent.check() {
-            problems if problems.is_empty() => Ok(parts.start(vec![agent]).await?),
+            problems if problems.is_empty() => {
+                Ok(parts.start([(Arc::clone(agent.name()), agent)].into()).await?)
+            }
             problems => {
                 Err(NoTool::Broken { name: Arc::clone(name), cause: Arc::new(Cause::Declarations(problems)) })
             }
@@ -146,6 +153,7 @@ impl App {
         &self.runtime
     }
 
+    /// The agents, and the plans, which are run like agents.
     pub(crate) fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
     }
@@ -160,7 +168,7 @@ impl App {
         self.chaos.as_ref()
     }
 
-    /// The agent of this name; without one, the only agent there is.
+    /// The agent or the plan of this name; without one, the only one there is.
     ///
     /// # Errors
     /// [`NoAgent`], naming the agents there are, or why this one cannot run.
@@ -263,7 +271,7 @@ impl<'c> Parts<'c> {
         }
     }
 
-    async fn start(self, agents: Vec<Agent>) -> Result<App, BuildError> {
+    async fn start(self, agents: BTreeMap<Arc<str>, Agent>) -> Result<App, BuildError> {
         let mut builder = Runtime::builder()
             .secrets(self.secrets)
             .attendance(self.config.attendance)
@@ -273,12 +281,12 @@ impl<'c> Parts<'c> {
         if let Some(Durable { journal, lease }) = self.durable {
             builder = builder.shared_journal(journal).lease(lease);
         }
-        for agent in &agents {
+        for agent in agents.values() {
             builder = builder.agent(agent);
         }
         Ok(App {
             runtime: builder.build().await?,
-            agents: agents.into_iter().map(|agent| (Arc::clone(agent.name()), agent)).collect(),
+            agents,
             broken: self.broken,
             chaos: self.chaos,
             reaper: self.reaper,

@@ -104,9 +104,9 @@ pub(crate) fn opening(config: &Config, name: &str) -> Option<(AgentSpec, Toolbox
         instructions: "".into(),
         on_panic: PanicPolicy::default(),
         answer: None,
+        ask_user: false,
         notes: false,
         messages: false,
-        ask_user: false,
     };
     let (toolbox, _) = toolbox(&spec, Vec::new());
     Some((spec, toolbox, plan.limits.clone()))

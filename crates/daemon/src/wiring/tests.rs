@@ -70,7 +70,7 @@ async fn an_agent_that_is_asked_for_is_found_or_the_reason_is_told() {
     let app = App::assemble(&parsed(TWO_AGENTS), &environment).await.unwrap();
     let told = |name| app.agent(name).unwrap_err().to_string();
     assert_eq!(told(None), "say which agent is meant; the configuration has: good, keyless");
-    assert_eq!(told(Some("god")), "there is no agent `god`; the configuration has: good, keyless");
+    assert_eq!(told(Some("god")), "there is no agent or plan `god`; the configuration has: good, keyless");
     assert_eq!(
         told(Some("keyless")),
         "agent `keyless` cannot run: model `other` needs the environment variable OTHER_KEY: set it to the \

@@ -14,6 +14,7 @@ use dauntless_contract::{
 use dauntless_runtime::{Agent, BuildError, Reins, Runtime};
 use tokio::sync::Mutex;
 
+use super::outages;
 use crate::config::{Config, OnConfigChange};
 use crate::pin::{self, PinError};
 use crate::wiring::{App, Durable, NoAgent};
@@ -102,7 +103,8 @@ impl Crews {
     ) -> Result<Self, BuildError> {
         let variables: Variables = Arc::new(variables);
         let app = Arc::new(App::assemble_on(config, &*variables, Some(durable.clone())).await?);
-        let pinned = config.agents.keys().filter_map(|name| {
+        outages::share(&durable.journal, app.runtime()).await;
+        let pinned = config.agents.keys().chain(config.plans.keys()).filter_map(|name| {
             let bytes = pin::pin(config, name)?;
             Some((Arc::clone(name), (dauntless_journal::blob_hash(&bytes), bytes)))
         });
@@ -185,6 +187,7 @@ impl Crews {
                 let config = pin::restore(&bytes, &self.config)?;
                 let durable = Some(self.durable.clone());
                 let app = Arc::new(App::assemble_on(&config, &*self.variables, durable).await?);
+                outages::share(&self.durable.journal, app.runtime()).await;
                 former.insert(hash, Arc::clone(&app));
                 app
             }

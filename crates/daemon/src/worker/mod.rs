@@ -7,6 +7,7 @@
 mod crews;
 mod driving;
 mod keeping;
+mod outages;
 mod upkeep;
 
 use std::fmt;
@@ -335,3 +336,6 @@ fn chance() -> u64 {
 fn own_code() -> ClaimFilter {
     ClaimFilter { code_versions: Some(vec![CODE_VERSION.into()]), ..ClaimFilter::default() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
-    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Outage, Pad, Posted, ReadError, Recorded, Release,
     RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 
@@ -183,6 +183,15 @@ impl SharedJournal for Memory {
 
     fn blob(&self, hash: BlobHash) -> BoxFuture<'_, Result<Option<Arc<[u8]>>, JournalError>> {
         now(Ok(self.inner().blob(hash)))
+    }
+
+    fn tell_outage(&self, dependency: Arc<str>, lasts: Duration) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.inner().tell_outage(dependency, lasts);
+        now(Ok(()))
+    }
+
+    fn outages(&self) -> BoxFuture<'_, Result<Vec<Outage>, JournalError>> {
+        now(Ok(self.inner().outages()))
     }
 
     fn pad(&self, root: RunId) -> BoxFuture<'_, Result<Option<Pad>, JournalError>> {

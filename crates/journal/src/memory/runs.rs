@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use dauntless_contract::{
     AppendError, BlobHash, Claim, ClaimFilter, CreateError, Fence, JournalError, LateResult, Letter,
-    ListQuery, NewRun, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, RunState, Seq, Snapshot,
-    WorkerInfo,
+    ListQuery, NewRun, Outage, ReadError, Recorded, Release, RunCounts, RunId, RunMeta, RunState, Seq,
+    Snapshot, WorkerInfo,
 };
 
 use super::state::{Run, Taken};
@@ -69,9 +69,25 @@ pub(super) struct Inner {
     workers_ever: u64,
     letters_ever: u64,
     blobs: BTreeMap<BlobHash, Arc<[u8]>>,
+    outages: BTreeMap<Arc<str>, Instant>,
 }
 
 impl Inner {
+    pub(super) fn tell_outage(&mut self, dependency: Arc<str>, lasts: Duration) {
+        match lasts.is_zero() {
+            true => self.outages.remove(&dependency),
+            false => self.outages.insert(dependency, Instant::now() + lasts),
+        };
+    }
+
+    pub(super) fn outages(&self) -> Vec<Outage> {
+        let now = Instant::now();
+        let lasting = self.outages.iter().filter(|(_, until)| **until > now);
+        lasting
+            .map(|(dependency, until)| Outage { dependency: Arc::clone(dependency), lasts: *until - now })
+            .collect()
+    }
+
     pub(super) fn new(ended_runs_max: usize) -> Self {
         Self {
             ended_runs_max,
@@ -81,6 +97,7 @@ impl Inner {
             workers_ever: 0,
             letters_ever: 0,
             blobs: BTreeMap::new(),
+            outages: BTreeMap::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod link;
 mod notes;
+mod outages;
 mod runs;
 mod schema;
 mod tree;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
-    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Outage, Pad, Posted, ReadError, Recorded, Release,
     RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -285,6 +286,14 @@ impl SharedJournal for Postgres {
 
     fn blob(&self, hash: BlobHash) -> BoxFuture<'_, Result<Option<Arc<[u8]>>, JournalError>> {
         Box::pin(notes::blob(&self.work, hash))
+    }
+
+    fn tell_outage(&self, dependency: Arc<str>, lasts: Duration) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(async move { outages::tell(&self.work, &dependency, lasts).await })
+    }
+
+    fn outages(&self) -> BoxFuture<'_, Result<Vec<Outage>, JournalError>> {
+        Box::pin(outages::all(&self.work))
     }
 
     fn pad(&self, root: RunId) -> BoxFuture<'_, Result<Option<Pad>, JournalError>> {

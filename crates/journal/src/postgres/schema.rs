@@ -8,11 +8,12 @@ use crate::Trouble;
 
 /// The numbered steps of the schema, oldest first. A released one never changes, and none takes
 /// away what the version before it uses, so that two versions can run side by side.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/postgres-0001.sql"),
     include_str!("../../migrations/postgres-0002.sql"),
     include_str!("../../migrations/postgres-0003.sql"),
     include_str!("../../migrations/postgres-0004.sql"),
+    include_str!("../../migrations/postgres-0005.sql"),
 ];
 
 const SERVER_MIN: i32 = 150_000;

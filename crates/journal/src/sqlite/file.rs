@@ -8,11 +8,12 @@ use dauntless_contract::Alarm;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 /// The numbered steps of the schema, oldest first. A released one never changes.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/sqlite-0001.sql"),
     include_str!("../../migrations/sqlite-0002.sql"),
     include_str!("../../migrations/sqlite-0003.sql"),
     include_str!("../../migrations/sqlite-0004.sql"),
+    include_str!("../../migrations/sqlite-0005.sql"),
 ];
 
 /// From this version on, a checkpoint beside a reset of the WAL corrupts nothing.

@@ -5,6 +5,7 @@ mod file;
 mod lane;
 mod liveness;
 mod notes;
+mod outages;
 mod runs;
 mod tree;
 mod value;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Alarm, AppendError, BlobHash, BoxFuture, ChildRun, Claim, ClaimFilter, CreateError, Fence, Journal,
-    JournalError, LateResult, Letter, ListQuery, NewRun, Pad, Posted, ReadError, Recorded, Release,
+    JournalError, LateResult, Letter, ListQuery, NewRun, Outage, Pad, Posted, ReadError, Recorded, Release,
     RunCounts, RunId, RunMeta, Seq, SharedJournal, Snapshot, WorkerInfo,
 };
 use rusqlite::Connection;
@@ -268,6 +269,15 @@ impl SharedJournal for Sqlite {
 
     fn blob(&self, hash: BlobHash) -> BoxFuture<'_, Result<Option<Arc<[u8]>>, JournalError>> {
         Box::pin(self.look(move |db| notes::blob(db, hash).map(Ok)))
+    }
+
+    fn tell_outage(&self, dependency: Arc<str>, lasts: Duration) -> BoxFuture<'_, Result<(), JournalError>> {
+        let bytes = dependency.len();
+        Box::pin(self.write(bytes, move |db| outages::tell(db, &dependency, lasts).map(Ok)))
+    }
+
+    fn outages(&self) -> BoxFuture<'_, Result<Vec<Outage>, JournalError>> {
+        Box::pin(self.look(|db| outages::all(db).map(Ok)))
     }
 
     fn pad(&self, root: RunId) -> BoxFuture<'_, Result<Option<Pad>, JournalError>> {

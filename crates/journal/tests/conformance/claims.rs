@@ -290,3 +290,16 @@ pub(crate) async fn a_worker_that_was_given_up_makes_runs_for_others(rig: &Rig) 
     create(&old, 1).await;
     assert!(claim_within(&new, Duration::from_secs(30)).await.is_some());
 }
+
+pub(crate) async fn an_outage_is_told_to_every_worker_until_it_is_over(rig: &Rig) {
+    let (one, other) = (rig.worker("a").await, rig.worker("b").await);
+    assert_eq!(one.outages().await.unwrap(), []);
+    one.tell_outage("orders".into(), Duration::from_secs(60)).await.unwrap();
+    one.tell_outage("stock".into(), Duration::from_millis(1)).await.unwrap();
+    one.tell_outage("mail".into(), Duration::from_secs(60)).await.unwrap();
+    other.tell_outage("mail".into(), Duration::ZERO).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let told = other.outages().await.unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(&*told[0].dependency == "orders" && told[0].lasts > Duration::from_secs(50), "{told:?}");
+}

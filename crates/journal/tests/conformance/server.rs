@@ -204,7 +204,7 @@ async fn dur_25_a_worker_refuses_a_newer_schema() {
     let refused = Postgres::connect(PostgresConfig::new(&database.url())).await.unwrap_err();
     assert!(matches!(refused, JournalError::Fatal(_)), "{refused:?}");
     assert!(
-        refused.to_string().contains("the database has schema 99, this program knows up to 4"),
+        refused.to_string().contains("the database has schema 99, this program knows up to 5"),
         "{refused}"
     );
     let fence = create(&store, 1).await;

@@ -86,7 +86,7 @@ async fn a_newer_schema_is_refused() {
     folder.raw().pragma_update(None, "user_version", 99).unwrap();
     let refused = Sqlite::open(folder.database()).unwrap_err().to_string();
     assert!(
-        refused.contains("has schema 99, this program knows up to 4: use the newer program"),
+        refused.contains("has schema 99, this program knows up to 5: use the newer program"),
         "{refused}"
     );
 }

@@ -67,7 +67,7 @@ impl Scripted {
     /// ```
     ///
     /// A turn may hold `text`, `refusal`, `calls` (each with `tool`, then `arguments` or `raw`, and
-    /// `id`), `finish`, `usage`, `when` (`tool`, `error`, `contains`), `fail` (`code`, `message`,
+    /// `id`), `finish`, `usage`, `when` (`tool`, `error`, `contains`, `goal`), `fail` (`code`, `message`,
     /// `retry_after`, `times`) and `delay`; see [`Turn`] for what they do.
     ///
     /// # Errors
@@ -160,8 +160,9 @@ fn read_when(mut table: Table) -> Result<When, ScriptError> {
         tool: table.text("tool")?.map(Into::into),
         error: table.code("error")?,
         contains: table.text("contains")?.map(Into::into),
+        goal: table.text("goal")?.map(Into::into),
     };
-    table.end(&["tool", "error", "contains"])?;
+    table.end(&["tool", "error", "contains", "goal"])?;
     Ok(when)
 }
 

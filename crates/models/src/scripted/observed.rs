@@ -9,6 +9,8 @@ use serde_json::Value;
 pub(super) struct Observed<'a> {
     /// How often the model has spoken.
     pub(super) replies: usize,
+    /// The latest words of the user.
+    pub(super) goal: &'a str,
     /// The observations, as tool and text, oldest first.
     all: Vec<(&'a str, &'a Arc<str>)>,
     /// Where those begin that answer the model's last reply.
@@ -21,7 +23,7 @@ pub(super) struct Missing(pub(super) String);
 
 impl<'a> Observed<'a> {
     pub(super) fn of(history: &'a History) -> Self {
-        let mut observed = Self { replies: 0, all: Vec::new(), last_round: 0 };
+        let mut observed = Self { replies: 0, goal: "", all: Vec::new(), last_round: 0 };
         for message in history.messages() {
             match message {
                 Message::Assistant { .. } => {
@@ -29,7 +31,8 @@ impl<'a> Observed<'a> {
                     observed.last_round = observed.all.len();
                 }
                 Message::Tool { name, text, .. } => observed.all.push((&**name, text)),
-                Message::System { .. } | Message::User { .. } => {}
+                Message::User { text } => observed.goal = text,
+                Message::System { .. } => {}
             }
         }
         observed

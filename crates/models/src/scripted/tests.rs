@@ -249,3 +249,19 @@ fn a_mistake_is_named_with_its_turn_and_key() {
         "the script: `turns` is [], which is no table"
     );
 }
+
+#[tokio::test]
+async fn a_turn_may_depend_on_the_goal() {
+    let turns = [
+        Turn::new().text("by goal and tool").when(When::observed().tool("order").goal("go")),
+        Turn::new().text("by goal").when(When::observed().goal("go")),
+        Turn::new().text("otherwise"),
+    ];
+    let twice = turns.clone().into_iter().chain(turns);
+    let model = Scripted::new(twice);
+    assert_eq!(text(&model, &[]).await, "by goal");
+    assert_eq!(text(&model, &[("order", "x")]).await, "by goal and tool");
+    let file =
+        Scripted::from_toml("[[turns]]\nwhen = { goal = 'stop' }\ntext = 'no'\n[[turns]]\ntext = 'yes'");
+    assert_eq!(text(&file.unwrap(), &[]).await, "yes");
+}

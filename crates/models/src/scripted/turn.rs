@@ -138,14 +138,15 @@ impl Turn {
     }
 }
 
-/// A condition on the observations that answer the model's last reply.
+/// A condition on the goal, and on the observations that answer the model's last reply.
 ///
-/// Holds when one of them meets all that is asked for. Without observations nothing holds.
+/// Holds when one of these meets all that is asked for. Without observations nothing but a goal holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct When {
     pub(super) tool: Option<Arc<str>>,
     pub(super) error: Option<FailureCode>,
     pub(super) contains: Option<Arc<str>>,
+    pub(super) goal: Option<Arc<str>>,
 }
 
 impl When {
@@ -175,7 +176,21 @@ impl When {
         self
     }
 
+    /// Asks that the latest words of the user hold this, and of observations nothing unless that is
+    /// said besides.
+    #[must_use]
+    pub fn goal(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.goal = Some(text.into());
+        self
+    }
+
     pub(super) fn holds(&self, observed: &Observed<'_>) -> bool {
+        if let Self { tool: None, error: None, contains: None, goal: Some(wanted) } = self {
+            return observed.goal.contains(&**wanted);
+        }
+        if self.goal.as_deref().is_some_and(|wanted| !observed.goal.contains(wanted)) {
+            return false;
+        }
         observed.last_round().any(|(tool, text)| {
             self.tool.as_deref().is_none_or(|wanted| wanted == tool)
                 && self.error.is_none_or(|wanted| error_in(text).as_deref() == Some(wanted.as_str()))

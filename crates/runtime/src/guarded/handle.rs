@@ -148,6 +148,13 @@ impl<P: Port> GuardedHandle<P> {
         }
     }
 
+    /// Somebody else has found out that it takes no calls for so long.
+    pub(crate) fn expect_outage(&self, lasts: Duration) {
+        let until = self.now() + lasts;
+        self.policies().breaker.stay_open(until);
+        self.tell_breaker_changes();
+    }
+
     /// Does what an operator wants done to the breaker.
     pub(crate) fn switch(&self, switch: BreakerSwitch) {
         let now = self.now();

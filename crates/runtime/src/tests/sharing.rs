@@ -3,6 +3,7 @@
 use dauntless_models::When;
 
 use super::*;
+use crate::Plan;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -169,6 +170,20 @@ async fn of_two_who_write_a_note_from_the_same_version_one_reads_the_other_first
         let conflict = "writer notes_write conflict: The note `plan` is at version 1, written by `reader`, and not \
                         at 0. It says: \"one\"";
         assert_eq!(lines, [conflict], "{which}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_steps_of_a_plan_have_the_notes_of_the_plan() {
+    for (which, runtime) in both().await {
+        let writer = worker("writer", SECOND, [writes(0, "one"), done()]);
+        let read = Turn::new().call("notes_read", json!({}));
+        let seen = Turn::new().when(When::observed().contains("plan")).text("seen");
+        let reader = worker("reader", SECOND, [sends("parent", "Hello?"), read, seen, done()]);
+        let plan = Plan::sequence([Plan::agent("writer"), Plan::agent("reader")]);
+        let (outcome, lines) = story(&runtime, &Agent::plan("report", plan, [&writer, &reader])).await;
+        assert_eq!(outcome.answer(), Some("seen"), "{which}: {outcome:?}");
+        assert_eq!(lines, ["reader send_message not_found: `parent` reads no messages."], "{which}");
     }
 }
 

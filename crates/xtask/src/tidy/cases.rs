@@ -16,12 +16,13 @@ pub(super) const DOCUMENT: &str = "docs/cases.md";
 const FOLDER: &str = "tests/cases/";
 
 /// The kinds, by the letter that the ids begin with.
-const KINDS: [(char, &str); 5] = [
+const KINDS: [(char, &str); 6] = [
     ('a', "What models write"),
     ('b', "Conversations"),
     ('c', "Names of tools"),
     ('d', "Schemas and arguments"),
     ('e', "Failures"),
+    ('h', "Many agents"),
 ];
 
 const INTRODUCTION: &str = "\

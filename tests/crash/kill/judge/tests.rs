@@ -7,10 +7,12 @@ use dauntless_contract::{
 use super::*;
 
 const RUN: RunId = RunId::from_u128(7);
+/// Of a run that works alone.
+const NUMBER: u64 = 500;
 const UNKNOWN: &str = r#"{"error":"outcome_unknown"}"#;
 
 fn intent(index: u32) -> Intent {
-    Intent { run: 3, turn: 1, index }
+    Intent { run: NUMBER, turn: 1, index }
 }
 
 fn sent(index: u32, class: Class, key: Option<&str>) -> Request {
@@ -46,7 +48,7 @@ fn good() -> Evidence {
     let events = vec![
         RunEvent::RunStarted {
             agent: "clerk".into(),
-            goal: "Do all of run 3.".into(),
+            goal: "Do all of run 500.".into(),
             limits: RunLimits::default(),
             history: History::default(),
             repairs: Vec::new(),
@@ -61,10 +63,12 @@ fn good() -> Evidence {
         replied(2, &[]),
     ];
     let record = Record {
-        number: 3,
+        number: NUMBER,
         run: RUN,
+        parent: None,
+        shown: None,
         end: Some("completed".into()),
-        line: "run 3".into(),
+        line: "run 500".into(),
         head: events.len() as Seq,
         epoch: 2,
         late_results: 0,
@@ -72,12 +76,12 @@ fn good() -> Evidence {
     };
     Evidence {
         requests: vec![
-            Request::Model { run: 3, turn: 1 },
+            Request::Model { worker: 1, run: NUMBER, turn: 1 },
             sent(0, Class::Keyed, Some("k")),
             sent(1, Class::Once, None),
             sent(2, Class::ReadOnly, None),
             sent(2, Class::ReadOnly, None),
-            Request::Model { run: 3, turn: 2 },
+            Request::Model { worker: 1, run: NUMBER, turn: 2 },
         ],
         observed: BTreeMap::from([(intent(1), vec![UNKNOWN.to_owned()])]),
         strikes: vec![Strike {
@@ -106,8 +110,8 @@ fn a_good_run_breaks_none() {
 #[test]
 fn a_run_that_is_lost_is_found() {
     let lost = |end: Option<Arc<str>>| broken(|evidence| evidence.records[0].end = end);
-    assert_eq!(lost(None), ["every run ends with its answer"]);
-    assert_eq!(lost(Some("internal".into())), ["every run ends with its answer"]);
+    assert_eq!(lost(None), ["every run ends, and as it should"]);
+    assert_eq!(lost(Some("internal".into())), ["every run ends, and as it should"]);
 }
 
 #[test]
@@ -175,8 +179,35 @@ fn what_arrives_after_its_record_is_found() {
 fn an_interrupted_call_that_the_model_is_not_told_of_is_found() {
     let rule = ["an interrupted once call is unknown to the model"];
     assert_eq!(broken(|evidence| evidence.observed.clear()), rule);
-    let told = vec!["3/1.1 is done".to_owned()];
+    let told = vec!["500/1.1 is done".to_owned()];
     assert_eq!(broken(|evidence| drop(evidence.observed.insert(intent(1), told))), rule);
+}
+
+/// A run that was cancelled, where one call had no end and another was answered by its tool.
+fn cancelled(rest: impl IntoIterator<Item = RunEvent>) -> Vec<&'static str> {
+    broken(|evidence| {
+        // Of the shape that is cancelled on its way.
+        let number = 400;
+        evidence.requests.clear();
+        evidence.strikes.clear();
+        let record = &mut evidence.records[0];
+        (record.number, record.end) = (number, Some("cancelled by an operator".into()));
+        record.events.truncate(1);
+        record.events.extend([replied(1, &["once", "clerk"]), RunEvent::CancelRequested { by: "me".into() }]);
+        record.events.extend(rest);
+        record.head = record.events.len() as Seq;
+    })
+}
+
+#[test]
+fn a_run_that_winds_down_ends_its_calls_too() {
+    assert_eq!(cancelled([]), ["a call ends once"]);
+    let patience = RunEvent::TimerFired { timer: RunTimer::Settle };
+    assert_eq!(cancelled([patience]), [""; 0]);
+    assert_eq!(cancelled([RunEvent::Interrupted {}]), [""; 0]);
+    let failed = ended(0, CallVerdict::Failed(Failure::cancelled("The run was stopped.")));
+    assert_eq!(cancelled([failed.clone()]), [""; 0]);
+    assert_eq!(cancelled([failed.clone(), failed]), ["a call ends once"]);
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Runs as text for people and as JSON for programs.
 
+mod tree;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use dauntless_contract::{LetterContent, MicroUsd, RunCounts, RunMeta, RunState, Tokens};
-use dauntless_daemon::runs::{Awaited, Headline, Late, Line, Look, Overview, Row, Unread, length};
+use dauntless_daemon::runs::{
+    Awaited, Below, Branch, Headline, Late, Line, Look, Overview, Row, Unread, length,
+};
 use serde_json::{Value, json};
 
 use crate::output::one_line;
@@ -70,6 +74,10 @@ fn row(Row { meta, headline, waits }: &Row) -> [String; 6] {
         RunState::Ended => format!("(ended: {})", meta.reason.as_deref().unwrap_or("it does not say how")),
         _ => waits.clone(),
     };
+    let last = match meta.parent {
+        Some(parent) => format!("asked for by {parent}: {last}"),
+        None => last,
+    };
     [
         meta.run.to_string(),
         meta.state.as_str().to_owned(),
@@ -87,6 +95,10 @@ fn used(headline: &Headline) -> String {
     }
     if let Some(cost) = headline.cost.filter(|cost| *cost > MicroUsd::ZERO) {
         let _ = write!(text, ", {cost}");
+    }
+    if let Below { runs: below @ 1.., turns, .. } = headline.below {
+        let _ = write!(text, ", +{below} {}", if below == 1 { "run" } else { "runs" });
+        let _ = write!(text, " of {turns} {}", if turns == 1 { "turn" } else { "turns" });
     }
     text
 }
@@ -118,8 +130,8 @@ fn table(rows: &[&[String; 6]]) -> String {
 }
 
 /// One run: where it stands, what happened, and what reached it and was not taken in.
-pub(super) fn look(look: &Look) -> String {
-    let Look { meta, headline, timeline, unreadable, unrecoverable, unread, late, .. } = look;
+pub(super) fn look(look: &Look, tree: &[Branch]) -> String {
+    let Look { meta, headline, timeline, unreadable, unrecoverable, unread, late, ends: _, now: _ } = look;
     let mut text = format!("run {}\n", meta.run);
     let mut field = |name: &str, value: &str| {
         let _ = writeln!(text, "  {name:<9}{}", one_line(value, TEXT_CHARS_MAX));
@@ -151,9 +163,19 @@ pub(super) fn look(look: &Look) -> String {
         for more in more {
             let _ = writeln!(text, "{:21}  {}", "", one_line(more, TEXT_CHARS_MAX));
         }
+        for branch in tree::ended_at(tree, *seq) {
+            let _ = writeln!(text, "{:21}  {}", "", tree::line(branch));
+        }
     }
     if let Some(why) = unreadable {
         let _ = writeln!(text, "       the rest cannot be shown: {}", one_line(why, TEXT_CHARS_MAX));
+    }
+    let open = tree::open(tree);
+    if !open.is_empty() {
+        text.push_str("\nruns below it whose end it has not seen\n");
+    }
+    for branch in open {
+        let _ = writeln!(text, "{}", tree::line(branch));
     }
     if !unread.is_empty() {
         text.push_str("\nletters that the run has not read\n");
@@ -224,8 +246,8 @@ pub(super) fn overview_json(overview: &Overview) -> String {
 }
 
 /// One run, as one line of JSON.
-pub(super) fn look_json(look: &Look) -> String {
-    let Look { meta, headline, timeline, unreadable, unrecoverable, unread, late, .. } = look;
+pub(super) fn look_json(look: &Look, tree: &[Branch]) -> String {
+    let Look { meta, headline, timeline, unreadable, unrecoverable, unread, late, ends: _, now: _ } = look;
     let unread: Vec<Value> =
         unread.iter().map(|Unread { id, content }| json!({ "id": id, "content": content })).collect();
     let late: Vec<Value> = late
@@ -235,6 +257,7 @@ pub(super) fn look_json(look: &Look) -> String {
     let value = json!({
         "meta": meta_json(meta), "headline": headline, "timeline": timeline, "unreadable": unreadable,
         "unrecoverable": unrecoverable, "unread": unread, "late": late,
+        "tree": tree.iter().map(tree::json).collect::<Vec<_>>(),
     });
     format!("{value}\n")
 }

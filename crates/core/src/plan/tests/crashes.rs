@@ -44,7 +44,7 @@ impl World {
                     self.due.entry(call.turn).or_default();
                 }
                 RunEffect::CancelChild { call, .. } => {
-                    self.due.insert(call.turn, true);
+                    self.due.entry(call.turn).and_modify(|stops| *stops = true);
                 }
                 RunEffect::StartTimer { timer: RunTimer::Settle, .. } => self.settles = true,
                 RunEffect::End => self.ends += 1,

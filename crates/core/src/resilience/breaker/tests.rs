@@ -416,3 +416,30 @@ proptest! {
         prop_assert!(breaker.acquire(latest).is_ok(), "stuck: {breaker:?}");
     }
 }
+
+#[test]
+fn what_others_found_out_keeps_it_open_and_then_one_call_tries() {
+    let mut breaker = closed();
+    breaker.stay_open(at(5_000));
+    assert!(
+        matches!(breaker.acquire(at(4_999)), Err(Rejected::Open { retry_in, .. }) if retry_in.as_millis() == 1)
+    );
+    let permit = breaker.acquire(at(5_000)).unwrap();
+    assert!(matches!(breaker.acquire(at(5_001)), Err(Rejected::Probing { .. })));
+    assert_eq!(
+        breaker.record(permit, Weight::Failure, at(5_002)),
+        Recorded::Opened { retry_in: breaker_wait(&breaker, at(5_002)) }
+    );
+    breaker.stay_open(at(60_000));
+    assert!(
+        matches!(breaker.state(at(59_999)), BreakerState::HalfOpen),
+        "one that is open decides for itself"
+    );
+}
+
+fn breaker_wait(breaker: &Breaker, now: Timestamp) -> Duration {
+    match breaker.state(now) {
+        BreakerState::Open { until } => until.since(now),
+        other => panic!("{other:?}"),
+    }
+}

@@ -382,11 +382,36 @@ fn a_crash_while_a_cancelled_run_waits_cancels_its_children_again() {
     let mut scene = crew();
     scene.asks(&[("writer", GOAL)]).on(RunEvent::CancelRequested { by: "ann".into() });
     scene.on(RunEvent::Interrupted {});
-    assert!(scene.seen.ends_with(&["cancel child 1.0".to_owned(), "timer Settle 20s".to_owned()]));
+    // Whoever drives the run now hears of its end only where it looks for it.
+    let again = ["child 1.0 writer `Find it.` with 6000 tokens", "cancel child 1.0", "timer Settle 20s"];
+    assert!(scene.seen.ends_with(&again.map(str::to_owned)), "{:?}", scene.seen);
     scene.child(0, 1, outcome(StopReason::Completed, Some("Done after all."), 5));
     assert_eq!(scene.stop_reason(), "cancelled by ann");
     assert_eq!(scene.observation(0)["answer"], "Done after all.", "what came in time is kept");
     scene.replay_is_equal();
+}
+
+#[test]
+fn a_loser_is_found_and_cancelled_again_after_a_crash() {
+    let mut scene = crew_with(LIMITS.clone(), |spec| spec.links.join = Join::FirstSuccess);
+    let goals = [goal(0), goal(1)];
+    scene.asks(&[("writer", &*goals[0]), ("researcher", &*goals[1])]).child_says(0, "A");
+    scene.on(RunEvent::Interrupted {});
+    let again = ["child 1.1 researcher `Part 1.` with 4000 tokens", "cancel child 1.1"];
+    assert!(scene.seen.ends_with(&again.map(str::to_owned)), "{:?}", scene.seen);
+    scene.child(1, 1, outcome(StopReason::Cancelled { by: "its parent".into() }, None, 1)).says("A, then.");
+    assert_eq!(scene.stop_reason(), "completed");
+    scene.replay_is_equal();
+}
+
+#[test]
+fn children_of_a_run_whose_time_passed_during_a_crash_are_found_and_cancelled() {
+    let mut scene = crew();
+    scene.asks(&[("writer", GOAL)]).wait(Duration::from_secs(3601)).on(RunEvent::Interrupted {});
+    let seen = ["child 1.0 writer `Find it.` with 6000 tokens", "cancel child 1.0", "timer Settle 20s"];
+    assert!(scene.seen.ends_with(&seen.map(str::to_owned)), "{:?}", scene.seen);
+    scene.child(0, 1, outcome(StopReason::Cancelled { by: "its parent".into() }, None, 1));
+    assert_eq!(scene.stop_reason(), "limit_reached: wall_clock");
 }
 
 #[test]

@@ -109,7 +109,53 @@ join = "all"
 description = "Counts."
 command.argv = ["true"]
 "#;
-    expect![[r#""#]].assert_eq(&read(text).unwrap_err().to_string());
+    expect![[r#"
+        dauntless.toml:8:11: agents.lead.agents[0]: expected the name of an agent in this file, found "wirter"; did you mean "writer"?
+          8 | agents = ["wirter", "writer", "writer", "count"]
+            |           ^^^^^^^^
+        dauntless.toml:8:31: agents.lead.agents[2]: expected each agent once, found "writer" again
+          8 | agents = ["wirter", "writer", "writer", "count"]
+            |                               ^^^^^^^^
+        dauntless.toml:8:41: agents.lead.agents[3]: the agent `count` and the tool `count` would be one name to its model: rename one of the two
+          8 | agents = ["wirter", "writer", "writer", "count"]
+            |                                         ^^^^^^^
+        dauntless.toml:10:1: agents.lead.join: expected "all", "first_success", "best_effort" or { quorum = N } with N of 1 or more, found a table
+          10 | join = { quorum = 0 }
+             | ^^^^
+        dauntless.toml:13:8: agents.lead.links.writer.kind: expected "delegate" or "handoff", found "handover"; did you mean "handoff"?
+          13 | kind = "handover"
+             |        ^^^^^^^^^^
+        dauntless.toml:14:11: agents.lead.links.writer.retries: expected a whole number of 0 or more, found -1
+          14 | retries = -1
+             |           ^^
+        dauntless.toml:15:12: agents.lead.links.writer.fallback: `editor` is not linked: add it to `agents`, or take the fallback out
+          15 | fallback = "editor"
+             |            ^^^^^^^^
+        dauntless.toml:16:24: agents.lead.links.writer.allowance.tokens: expected a whole number from 1 to 1000000000000000, found 0
+          16 | allowance = { tokens = 0 }
+             |                        ^
+        dauntless.toml:18:20: agents.lead.links.nobody: expected the name of an agent in this file, found "nobody"; there is count, editor, lead, writer
+          18 | [agents.lead.links.nobody]
+             |                    ^^^^^^
+        dauntless.toml:20:11: agents.lead.links.count.offered: nobody would ever ask it: name it as the `fallback` of another, or leave this out
+          20 | offered = false
+             |           ^^^^^
+        dauntless.toml:22:9: agents.lead.links.count.hears: an agent that takes the conversation over hears all of it: leave this out
+          22 | hears = "input"
+             |         ^^^^^^^
+        dauntless.toml:27:20: agents.writer.limits.depth: it may ask other agents, and with this none could ever start: use 2 or more
+          27 | limits = { depth = 1 }
+             |                    ^
+        dauntless.toml:31:10: agents.editor.agents: its links lead back to it (`editor` → `writer` → `editor`), so that agents could ask each other for ever: take one of them out
+          31 | agents = ["writer"]
+             |          ^^^^^^^^^^
+        dauntless.toml:32:25: agents.editor.links.writer.fallback: `lead` is not linked: add it to `agents`, or take the fallback out
+          32 | links.writer.fallback = "lead"
+             |                         ^^^^^^
+        dauntless.toml:36:8: agents.count.join: it has no effect on an agent that may ask no other: set `agents`, or leave this out
+          36 | join = "all"
+             |        ^^^^^
+        dauntless.toml: 15 mistakes"#]].assert_eq(&read(text).unwrap_err().to_string());
 }
 
 #[test]

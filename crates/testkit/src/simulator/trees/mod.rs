@@ -7,7 +7,10 @@
 
 mod books;
 mod mind;
+mod process;
+mod rules;
 mod shell;
+mod signals;
 mod world;
 
 use std::fmt;
@@ -15,7 +18,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use books::Books;
-use shell::{Post, Tree};
+use shell::Tree;
+use signals::Post;
 use world::World;
 
 use super::Violation;

@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use dauntless_contract::{
     Attendance, CallKey, CallVerdict, EffectState, Failure, History, Lineage, Outcome, Recorded, RunEvent,
-    RunId, RunLimits, RunTimer, RunTotals, Snapshot, StopReason, Timestamp, Tokens, Usage,
+    RunId, RunLimits, RunTotals, Snapshot, StopReason, Timestamp, Tokens,
 };
 use dauntless_core::plan::PlanMachine;
-use dauntless_core::run::{FOLD_VERSION, Offer, Recovery, RunEffect, RunMachine};
+use dauntless_core::run::{FOLD_VERSION, Offer, Recovery, RunEffect};
 use dauntless_core::tree::Delegation;
 
-use super::books::{Books, Origin, rules};
+use super::books::{Books, Origin};
 use super::mind::{Asking, Thought, record, work};
+use super::process::{Machine, Pending, Process, Up, Voice};
+use super::rules;
+use super::signals::{Due, Post, Signal, What};
 use super::world::{Worker, World};
 use crate::simulator::chance::Chance;
 
@@ -27,146 +30,6 @@ pub(super) const ROOT: RunId = RunId::from_u128(1 << 80);
 
 /// More events than any tree has that ends.
 const EVENTS_MAX: u64 = 200_000;
-
-/// How signals and journals are passed on.
-#[derive(Clone, Copy)]
-pub(super) struct Post {
-    /// What arrives of a signal.
-    pub(super) wire: fn(Signal) -> Vec<Signal>,
-    /// What a process that starts again finds of its journal.
-    pub(super) memory: fn(&mut Vec<Recorded>),
-}
-
-impl Post {
-    /// Passes everything on as it is.
-    pub(super) const HONEST: Self = Self { wire: |signal| vec![signal], memory: |_| {} };
-}
-
-/// What goes from one run to another, or to a run from its clock.
-#[derive(Clone, Debug)]
-pub(super) enum Signal {
-    /// A child is to be started, or found again. Lost with the life of the parent that sent it.
-    Start { life: u32, delegation: Box<Delegation> },
-    /// A child is to stop.
-    Stop { run: RunId, parent: RunId, call: CallKey, by: Arc<str> },
-    /// A child has ended.
-    Ended { parent: RunId, call: CallKey, attempt: u32, outcome: Box<Outcome> },
-    /// A timer goes off.
-    Timer { run: RunId, life: u32, timer: RunTimer },
-}
-
-/// Something that is due.
-enum What {
-    Signal(Signal),
-    /// An answer to what a process had begun. It is stale if the process has begun something else.
-    Answer {
-        run: RunId,
-        token: u64,
-        event: Box<RunEvent>,
-    },
-    Restart(RunId),
-    Cancel,
-}
-
-struct Due {
-    at: Timestamp,
-    number: u64,
-    what: What,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
-/// Either kind of run.
-#[derive(Clone, PartialEq)]
-enum Machine {
-    Agent(Box<RunMachine>),
-    Plan(Box<PlanMachine>),
-}
-
-impl Machine {
-    fn new(run: RunId, worker: &Worker) -> Self {
-        match worker {
-            Worker::Agent(spec) => Self::Agent(Box::new(RunMachine::new(run, Arc::clone(spec)))),
-            Worker::Plan(spec) => Self::Plan(Box::new(PlanMachine::new(run, Arc::clone(spec)))),
-        }
-    }
-
-    fn on(&mut self, now: Timestamp, event: RunEvent) -> Vec<RunEffect> {
-        match self {
-            Self::Agent(machine) => machine.on(now, event),
-            Self::Plan(machine) => machine.on(now, event),
-        }
-    }
-
-    fn outcome(&self) -> Option<&Outcome> {
-        match self {
-            Self::Agent(machine) => machine.outcome(),
-            Self::Plan(machine) => machine.outcome(),
-        }
-    }
-}
-
-/// When the end of a run arrives above.
-#[derive(Clone, Copy)]
-enum Voice {
-    Prompt,
-    Late(Duration),
-    Silent,
-}
-
-/// Whether a process drives its run.
-#[derive(Clone, Copy, PartialEq)]
-enum Up {
-    Yes,
-    /// Until it is started again.
-    No,
-    /// Nobody starts it again.
-    Dead,
-}
-
-/// What answers a process waits for, by token.
-#[derive(Default)]
-struct Pending {
-    model: Option<u64>,
-    calls: BTreeMap<CallKey, u64>,
-}
-
-struct Process {
-    number: u32,
-    agent: Arc<str>,
-    goal: Arc<str>,
-    above: Option<(RunId, CallKey, u32)>,
-    host: u64,
-    machine: Machine,
-    journal: Vec<Recorded>,
-    up: Up,
-    /// Counts its starts.
-    life: u32,
-    /// Wishes that it stops, from while it was down.
-    letters: Vec<RunEvent>,
-    pending: Pending,
-    /// What its last request used, and its longest reply.
-    used: Option<(Usage, Tokens)>,
-    voice: Voice,
-}
 
 /// A tree while it grows and ends.
 pub(super) struct Tree {

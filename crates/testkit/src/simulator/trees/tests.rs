@@ -6,8 +6,9 @@ use dauntless_contract::{
 };
 use serde_json::json;
 
-use super::books::{Origin, rules};
-use super::shell::{ROOT, Signal};
+use super::books::Origin;
+use super::shell::ROOT;
+use super::signals::Signal;
 use super::world::LOOK;
 use super::*;
 
