@@ -1,6 +1,7 @@
 //! One run of a hundred thousand events in a file: what a turn costs late in it, against early, and
 //! how soon another worker goes on with it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,13 +19,21 @@ use tokio::sync::Notify;
 
 use crate::Options;
 use crate::durable::register;
+use crate::measure::cpu_of_threads;
 
 /// Each turn is two events: the reply and the end of its call.
 const TURNS: usize = 50_000;
 /// The turns that are compared: from event 100 on, and from event 10,000 on.
-const COMPARED: usize = 1000;
+const COMPARED: usize = 2000;
 const EARLY: usize = 50;
 const LATE: usize = 5000;
+const LAST: usize = TURNS - 2 * COMPARED;
+
+/// How often, and how many times, the end of a worker is looked for.
+const WAIT: Duration = Duration::from_millis(10);
+const WAITS_MAX: usize = 1000;
+
+const MARKED: [usize; 6] = [EARLY, EARLY + COMPARED, LATE, LATE + COMPARED, LAST, LAST + COMPARED];
 
 /// Looks up something else each turn, until somebody goes away.
 struct Restless(Arc<ModelSpec>);
@@ -49,7 +58,8 @@ impl Model for Restless {
 /// Answers at once, but for the last call, which it never answers.
 struct Look {
     spec: Arc<ToolSpec>,
-    began: Mutex<Vec<Instant>>,
+    /// The processor time so far, at the turns that are compared.
+    marks: Mutex<BTreeMap<usize, Duration>>,
     last: Notify,
 }
 
@@ -69,8 +79,10 @@ impl Tool for Shared {
     fn call(&self, _: ToolCtx, arguments: Json) -> BoxFuture<'_, Result<ToolOutput, Failure>> {
         Box::pin(async move {
             let Arguments { n } = arguments.to()?;
-            if let Ok(mut began) = self.0.began.lock() {
-                began.push(Instant::now());
+            if MARKED.contains(&n)
+                && let Ok(mut marks) = self.0.marks.lock()
+            {
+                marks.insert(n, cpu_of_threads());
             }
             if n >= TURNS {
                 self.0.last.notify_one();
@@ -129,13 +141,8 @@ async fn long_run(file: &Path, agent: &Agent, look: &Look) -> Result<RunId, Stri
 async fn resumed(file: &Path, agent: &Agent, look: &Look, run: RunId) -> Result<(Duration, u64), String> {
     let store = open(file).await?;
     let filter = ClaimFilter { only: Some(run), ..ClaimFilter::default() };
-    let claim = loop {
-        // The handle before this one is given up with the last of its tasks.
-        match store.claim(1, filter.clone()).await.map_err(text)?.pop() {
-            Some(claim) => break claim,
-            None => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
-    };
+    let claim =
+        store.claim(1, filter).await.map_err(text)?.pop().ok_or("the run is not there to be claimed")?;
     let snapshot = store.snapshot(run, FOLD_VERSION).await.map_err(text)?.ok_or("no snapshot was kept")?;
     let runtime = runtime(store).await?;
     let asked = Instant::now();
@@ -150,27 +157,20 @@ async fn resumed(file: &Path, agent: &Agent, look: &Look, run: RunId) -> Result<
 }
 
 fn report_turns(look: &Look) -> Result<(), String> {
-    let began = look.began.lock().map_err(text)?;
+    let marks = look.marks.lock().map_err(text)?;
     let turn = |from: usize| {
-        let mut each: Vec<Duration> = began
-            .iter()
-            .zip(began.iter().skip(1))
-            .skip(from)
-            .take(COMPARED)
-            .map(|(one, next)| next.duration_since(*one))
-            .collect();
-        each.sort_unstable();
-        each.get(each.len() / 2).map(Duration::as_secs_f64).ok_or("too few turns")
+        let (first, last) = (marks.get(&from)?, marks.get(&(from + COMPARED))?);
+        Some(last.saturating_sub(*first).as_secs_f64() * 1e6 / f64::from(u32::try_from(COMPARED).ok()?))
     };
-    let (early, late, last) = (turn(EARLY)?, turn(LATE)?, turn(TURNS - 2 * COMPARED)?);
+    let figures = (turn(EARLY), turn(LATE), turn(LAST));
+    let (Some(early), Some(late), Some(last)) = figures else { return Err("too few turns".to_owned()) };
     println!(
-        "a turn of two events: {:.2} ms after event {}, {:.2} ms after event {} ({:.2} times that), {:.2} ms at the end",
-        early * 1e3,
+        "processor time of a turn, two events: {early:.0} us from event {}, {late:.0} us from event {}: {:.2} times \
+         that; {last:.0} us from event {}",
         2 * EARLY,
-        late * 1e3,
         2 * LATE,
         late / early,
-        last * 1e3
+        2 * LAST
     );
     Ok(())
 }
@@ -183,7 +183,7 @@ fn long_agent() -> (Arc<Look>, Agent) {
     });
     let mut spec = ToolSpec::new("look", "Looks up one thing.", parameters);
     spec.effect = Effect::ReadOnly;
-    let look = Arc::new(Look { spec: Arc::new(spec), began: Mutex::default(), last: Notify::new() });
+    let look = Arc::new(Look { spec: Arc::new(spec), marks: Mutex::default(), last: Notify::new() });
     let model = ModelSpec {
         name: "restless".into(),
         provider: "none".into(),
@@ -207,8 +207,14 @@ fn long_agent() -> (Arc<Look>, Agent) {
 
 async fn open(file: &Path) -> Result<Arc<dyn SharedJournal>, String> {
     let store = Arc::new(Sqlite::open(file).map_err(text)?);
-    register(&*store).await?;
-    Ok(store)
+    // The worker before this one may still be on its way out.
+    for _ in 0..WAITS_MAX {
+        match register(&*store).await {
+            Ok(()) => return Ok(store),
+            Err(_) => tokio::time::sleep(WAIT).await,
+        }
+    }
+    Err("the worker before this one did not end".to_owned())
 }
 
 async fn runtime(store: Arc<dyn SharedJournal>) -> Result<Runtime, String> {
