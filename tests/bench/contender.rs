@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::measure::{Figures, cpu, resident_bytes};
 use crate::tree::Grove;
-use crate::{floor, ours};
+use crate::{durable, floor, ours};
 
 /// What one scenario asks for.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,8 @@ impl Plan {
             "concurrent" => plan(1000, 5, 1, 20, 50),
             "waiting" => plan(2000, 0, 0, 0, 60_000),
             "tree" => plan(1, 3, 1, 0, 0),
-            other => return Err(format!("no scenario `{other}`; there are {}", SCENARIOS.join(", "))),
+            "durable" => plan(1000, 3, 1, 20, 50),
+            other => return Err(format!("no scenario `{other}`")),
         })
     }
 
@@ -65,7 +66,9 @@ pub(crate) fn contenders(scenario: &str) -> [&'static str; 2] {
 }
 
 /// Runs it and prints the figures as one line of JSON.
-pub(crate) fn run_one(scenario: &str, contender: &str, url: &str) -> Result<(), String> {
+///
+/// `place` is where the journal of a durable contender is: a folder, or the address of a server.
+pub(crate) fn run_one(scenario: &str, contender: &str, url: &str, place: &str) -> Result<(), String> {
     let plan = Plan::of(scenario)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -82,8 +85,9 @@ pub(crate) fn run_one(scenario: &str, contender: &str, url: &str) -> Result<(), 
                 })
                 .await
             }
-            "ours" => {
-                let team = Arc::new(ours::Team::new(plan, url).await?);
+            "ours" | "sqlite" | "postgres" => {
+                let journal = durable::journal(contender, place).await?;
+                let team = Arc::new(ours::Team::new(plan, url, journal).await?);
                 measure(scenario, plan, move || {
                     let team = Arc::clone(&team);
                     async move { team.run().await }
@@ -91,7 +95,9 @@ pub(crate) fn run_one(scenario: &str, contender: &str, url: &str) -> Result<(), 
                 .await
             }
             "apart" | "tree" => Grove::new(plan, url).await?.measure(contender).await,
-            other => Err(format!("no contender `{other}`; there are floor, ours, apart and tree")),
+            other => Err(format!(
+                "no contender `{other}`; there are floor, ours, sqlite, postgres, apart and tree"
+            )),
         }
     })?;
     println!("{}", serde_json::to_string(&figures).map_err(|error| error.to_string())?);

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauntless::prelude::*;
-use dauntless::{BoxFuture, Json, Model, ResiliencePolicy, Secret, ToolSpec};
+use dauntless::{
+    BoxFuture, Clock, Json, Model, ResiliencePolicy, Secret, SharedJournal, SystemClock, ToolSpec,
+};
+use dauntless_runtime::Lease;
 use serde::Deserialize;
 
 use crate::contender::Plan;
@@ -40,6 +43,9 @@ impl Tool for Work {
     }
 }
 
+/// Longer than any measurement takes.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
 /// The tool.
 pub(crate) fn work(plan: Plan) -> Work {
     let parameters = serde_json::json!({
@@ -69,16 +75,21 @@ pub(crate) fn model(name: &str, url: &str) -> Result<Arc<dyn Model>, String> {
 }
 
 impl Team {
-    pub(crate) async fn new(plan: Plan, url: &str) -> Result<Self, String> {
+    pub(crate) async fn new(
+        plan: Plan,
+        url: &str,
+        journal: Option<Arc<dyn SharedJournal>>,
+    ) -> Result<Self, String> {
         let agent = Agent::new("bench").instructions("Do the work.").tool(work(plan));
         let limits = RunLimits { turns: 1000, ..RunLimits::default() };
-        let runtime = Runtime::builder()
-            .shared_model(model(&plan.model(), url)?)
-            .limits(limits)
-            .agent(&agent)
-            .build()
-            .await
-            .map_err(|error| error.to_string())?;
+        let mut builder =
+            Runtime::builder().shared_model(model(&plan.model(), url)?).limits(limits).agent(&agent);
+        if let Some(journal) = journal {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+            let lease = Lease::new(Arc::clone(&clock), HOUR, clock.now());
+            builder = builder.shared_journal(journal).lease(lease);
+        }
+        let runtime = builder.build().await.map_err(|error| error.to_string())?;
         Ok(Self { runtime, agent })
     }
 

@@ -8,8 +8,8 @@ use crate::measure::Figures;
 
 /// Runs every scenario, or the one named, so many times.
 pub(crate) fn run_all(rounds: usize, only: Option<&str>) -> Result<(), String> {
-    if let Some(only) = only {
-        Plan::of(only)?;
+    if let Some(only) = only.filter(|only| !SCENARIOS.contains(only)) {
+        return Err(format!("no scenario `{only}`; there are {}", SCENARIOS.join(", ")));
     }
     let (provider, url) = start_provider()?;
     let _provider = Stopped(provider);
@@ -20,11 +20,47 @@ pub(crate) fn run_all(rounds: usize, only: Option<&str>) -> Result<(), String> {
         let mut pairs = Vec::with_capacity(rounds);
         for _ in 0..rounds {
             let [floor, ours] = contenders(scenario);
-            pairs.push((measured(scenario, floor, &url)?, measured(scenario, ours, &url)?));
+            pairs.push((measured(scenario, floor, &url, "")?, measured(scenario, ours, &url, "")?));
         }
         report(scenario, plan, &pairs);
     }
     Ok(())
+}
+
+/// Two contenders of ours, and how much more processor time the second may take.
+pub(crate) struct Pair<'a> {
+    pub(crate) scenario: &'a str,
+    pub(crate) without: &'a str,
+    pub(crate) with: &'a str,
+    /// Where the second has its journal.
+    pub(crate) place: &'a str,
+    pub(crate) ratio_max: f64,
+}
+
+/// Runs two contenders in turn and prints the median of their ratios.
+///
+/// # Errors
+/// The second takes more than it may.
+pub(crate) fn compare(rounds: usize, pair: &Pair<'_>) -> Result<(), String> {
+    let &Pair { scenario, without, with, place, ratio_max } = pair;
+    let (provider, url) = start_provider()?;
+    let _provider = Stopped(provider);
+    let mut pairs = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        pairs.push((measured(scenario, without, &url, "")?, measured(scenario, with, &url, place)?));
+    }
+    let seconds = |figures: &Figures| figures.cpu.as_secs_f64();
+    let before = median(pairs.iter().map(|(before, _)| seconds(before)));
+    let after = median(pairs.iter().map(|(_, after)| seconds(after)));
+    let ratio = median(pairs.iter().map(|(before, after)| seconds(after) / seconds(before)));
+    println!(
+        "{scenario:<8} {with:<9} processor time {before:>7.3} s without, {after:>7.3} s with: {ratio:.2} times \
+         (at most {ratio_max}), median of {rounds} rounds"
+    );
+    match ratio <= ratio_max {
+        true => Ok(()),
+        false => Err(format!("`{scenario}` with {with} takes {ratio:.2} times the processor time")),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small counts")]
@@ -66,9 +102,9 @@ fn this_program() -> Result<Command, String> {
     std::env::current_exe().map(Command::new).map_err(|error| error.to_string())
 }
 
-fn measured(scenario: &str, contender: &str, url: &str) -> Result<Figures, String> {
+fn measured(scenario: &str, contender: &str, url: &str, place: &str) -> Result<Figures, String> {
     let output = this_program()?
-        .args(["one", scenario, contender, url])
+        .args(["one", scenario, contender, url, place])
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| error.to_string())?;

@@ -151,7 +151,7 @@ fn decode_with(kind: &str, version: u16, body: &[u8], upcasts: &[Upcast]) -> Res
         }
         text = value.to_string();
     }
-    from_text(kind, &text)
+    from_text(kind, &format!("{{\"{kind}\":{text}}}"))
 }
 
 struct EventText {
@@ -162,26 +162,46 @@ struct EventText {
 /// The event as JSON, after a look at whether it can be read again.
 fn text_of(event: &Recorded) -> Result<EventText, EventProblem> {
     let unwritable = |problem: String| EventProblem::Malformed { kind: "event".into(), problem };
-    let text = serde_json::to_string(&event.event).map_err(|error| unwritable(error.to_string()))?;
+    let mut text = serde_json::to_string(&event.event).map_err(|error| unwritable(error.to_string()))?;
     // An enum is written as {"kind":body}, so the body is cut out and no number is read on the way.
     let inner = text.strip_prefix("{\"").and_then(|text| text.strip_suffix('}'));
-    let Some((kind, body)) = inner.and_then(|inner| inner.split_once("\":")) else {
+    let Some((kind, _)) = inner.and_then(|inner| inner.split_once("\":")) else {
         return Err(unwritable("it is not written as one kind with a body".into()));
     };
     let kind = known(kind)?;
     // Not compared as values: the raw cause of a failure is not written on purpose.
-    let again =
-        serde_json::to_string(&from_text(kind, body)?).map_err(|error| unwritable(error.to_string()))?;
-    if again != text {
+    if !is_written_as(&from_text(kind, &text)?, &text) {
         let problem = "it reads differently from how it was written".into();
         return Err(EventProblem::Malformed { kind: kind.to_owned(), problem });
     }
-    Ok(EventText { kind, body: body.to_owned() })
+    text.truncate(text.len() - "}".len());
+    text.drain(.."{\"".len() + kind.len() + "\":".len());
+    Ok(EventText { kind, body: text })
 }
 
-fn from_text(kind: &'static str, body: &str) -> Result<RunEvent, EventProblem> {
-    serde_json::from_str(&format!("{{\"{kind}\":{body}}}"))
+/// Reads the whole of an event, its kind and its body.
+fn from_text(kind: &'static str, text: &str) -> Result<RunEvent, EventProblem> {
+    serde_json::from_str(text)
         .map_err(|error| EventProblem::Malformed { kind: kind.to_owned(), problem: error.to_string() })
+}
+
+fn is_written_as(event: &RunEvent, text: &str) -> bool {
+    let mut left = Expected(text.as_bytes());
+    serde_json::to_writer(&mut left, event).is_ok() && left.0.is_empty()
+}
+
+/// A writer that keeps nothing and fails at the first byte that is another one.
+struct Expected<'a>(&'a [u8]);
+
+impl std::io::Write for Expected<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.strip_prefix(bytes).ok_or(std::io::ErrorKind::InvalidData)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 fn newest(kind: &str, upcasts: &[Upcast]) -> u16 {

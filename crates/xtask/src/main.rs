@@ -26,10 +26,14 @@ Commands:
   cases  write the table of docs/cases.md from the files in tests/cases
   counterparts [llmock|aimock|llama]
          try the command against real servers; slow, and no part of check
-  bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting]
+  bench [--rounds N] [turns|fanout64|fanout1000|concurrent|waiting|tree]
          measure agents on this runtime against a loop written by hand
   bench window [TURNS]
          measure one run of very many turns in a window of 32 768 tokens
+  bench durable [--rounds N] [--dir PATH] [--postgres URL]
+         measure runs that are kept in a journal against runs that are not
+  bench resume [--rounds N] [--dir PATH]
+         measure a run of 100,000 events in a file, and how soon one goes on with it
   bench journal [--seconds N] [--rounds N] [--dir PATH] [--postgres URL]
          measure the stores against a file that is appended to and synced
   bench journal --start-gigabytes N [--dir PATH]

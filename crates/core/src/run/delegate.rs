@@ -74,13 +74,26 @@ impl RunMachine {
 
     /// Starts the children that wait, in call order, as far as places and limits go.
     pub(super) fn start_children(&mut self, now: Timestamp, slots: &mut Slots, effects: &mut Vec<RunEffect>) {
-        for call in slots.waiting_for_a_child() {
-            let running = slots.children().count();
-            if usize::try_from(self.limits.children_at_once).is_ok_and(|most| running >= most.max(1)) {
+        let calls = slots.waiting_for_a_child();
+        if calls.is_empty() {
+            return;
+        }
+        let most = usize::try_from(self.limits.children_at_once).unwrap_or(usize::MAX).max(1);
+        // Counted once and kept up to date: a batch of a thousand must not be searched for each child.
+        let (mut waiting, mut running) = (calls.len(), slots.children().count());
+        let limits = self.limits.clone();
+        let mut purse = Purse::new(&limits, &self.totals, slots.children().map(|(.., child)| &child.limits));
+        for call in calls {
+            if running >= most {
                 return;
             }
-            match self.may_start(now, slots, call) {
-                Ok(child) => self.start_child(now, slots, call, child, effects),
+            match self.may_start(now, slots, call, (&purse, waiting)) {
+                Ok(child) => {
+                    purse.hold(&child.limits);
+                    running += 1;
+                    waiting -= 1;
+                    self.start_child(now, slots, call, child, effects);
+                }
                 // What a sibling gives back may be enough.
                 Err(Refused::Limit(LimitKind::Tokens | LimitKind::Cost | LimitKind::Children))
                     if running > 0 => {}
@@ -88,13 +101,20 @@ impl RunMachine {
                     let failure = refused.failure(&self.limits);
                     self.answer_delegation(slots, call, failure.into(), effects);
                     self.join_children(slots, effects);
+                    waiting = slots.waiting_for_a_child().len();
                 }
             }
         }
     }
 
-    /// What a child may use, if it may start.
-    fn may_start(&self, now: Timestamp, slots: &Slots, call: CallKey) -> Result<Child, Refused> {
+    /// What a child may use, if it may start, while so many wait for a part of the purse.
+    fn may_start(
+        &self,
+        now: Timestamp,
+        slots: &Slots,
+        call: CallKey,
+        (purse, waiting): (&Purse<'_>, usize),
+    ) -> Result<Child, Refused> {
         let Some((slot, delegated)) = slots.delegation(call) else { return Err(Refused::Unlinked) };
         let asked = self.spec.links.get(&slot.call.name).ok_or(Refused::Unlinked)?;
         let link = self.spec.links.get(&delegated.agent).ok_or(Refused::Unlinked)?;
@@ -102,17 +122,14 @@ impl RunMachine {
         if let Some(chain) = self.kin.circle(&link.agent, &goal) {
             return Err(Refused::Circle { agent: Arc::clone(&link.agent), chain });
         }
-        let waiting = u32::try_from(slots.waiting_for_a_child().len()).unwrap_or(u32::MAX);
         let shares = match asked.kind {
             LinkKind::Handoff if !slots.is_alone() => {
                 return Err(Refused::NotAlone { agent: Arc::clone(&asked.agent) });
             }
             LinkKind::Handoff => 1,
-            LinkKind::Delegate => waiting.saturating_add(1),
+            LinkKind::Delegate => u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1),
         };
         let ask = Ask { own: &link.limits, allowance: &link.allowance, shares };
-        let running = slots.children().map(|(.., child)| &child.limits);
-        let purse = Purse::new(&self.limits, &self.totals, running);
         let limits = purse.grant(&ask, now, self.deadline()).map_err(Refused::Limit)?;
         let run = child_run(self.run, &call.to_string(), delegated.attempt + 1);
         Ok(Child { run, deadline: now + limits.wall_clock, limits })

@@ -113,6 +113,11 @@ impl<'a> Purse<'a> {
         Self { limits, left: Slice::of_limits(limits).minus(held) }
     }
 
+    /// Takes out what one more running child holds.
+    pub fn hold(&mut self, child: &RunLimits) {
+        self.left = self.left.minus(Slice::held_by(child));
+    }
+
     /// What is neither used nor held.
     pub const fn left(&self) -> Slice {
         self.left
