@@ -99,7 +99,7 @@ fn spans_reach_the_collector_with_the_service_name() {
         info_span!("chat", otel.name = "chat gpt-5-mini", gen_ai.operation.name = "chat").in_scope(|| {});
     });
     assert_eq!(guard.shutdown(Duration::from_secs(5)), SpanCount { sent: 1, lost: 0 });
-    let (first, body) = requests.try_recv().expect("one request");
+    let (first, body) = requests.recv_timeout(Duration::from_secs(5)).expect("one request");
     assert_eq!(first, "POST /v1/traces HTTP/1.1");
     for text in ["chat gpt-5-mini", "gen_ai.operation.name", "service.name", "shop"] {
         assert!(holds(&body, text), "{text} is sent");
@@ -113,7 +113,7 @@ fn no_source_line_thread_or_error_text_is_sent_along() {
         info_span!("execute_tool").in_scope(|| warn!(error = "upstream said hunter2", "the call failed"));
     });
     guard.shutdown(Duration::from_secs(5));
-    let (_, body) = requests.try_recv().expect("one request");
+    let (_, body) = requests.recv_timeout(Duration::from_secs(5)).expect("one request");
     for text in ["code.file", "thread.", "idle_ns", "exception.", "src/telemetry"] {
         assert!(!holds(&body, text), "{text} is not sent");
     }
