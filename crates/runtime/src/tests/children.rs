@@ -182,7 +182,7 @@ mod durable {
         assert!(all.iter().all(|meta| meta.state == RunState::Ended), "{all:?}");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_tree_that_is_let_go_of_goes_on_elsewhere_and_starts_nobody_twice() {
         let store = Memory::default();
         let (_, first) = worker(&store, "first").await;
@@ -206,7 +206,7 @@ mod durable {
         assert_eq!((metas(&store).await.len(), outcome.totals.children), (2, 1));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_child_whose_orchestrator_crashed_is_driven_on_from_its_journal() {
         let store = Memory::default();
         let (_, runtime) = worker(&store, "w").await;
