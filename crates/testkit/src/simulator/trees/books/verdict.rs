@@ -116,6 +116,10 @@ impl Books {
         let given_up = page.given_up.contains(child);
         let ok = match (answer, gave) {
             (Some(answer), gave) => gave == Some(answer) && !given_up,
+            // A long answer is told in part.
+            (None, Some(_)) if text.contains(" bytes left out.") => {
+                text.starts_with("{\"agent\":") && !given_up
+            }
             // A conversation that was taken over is not told.
             (None, _) if text.contains("took the conversation over") => !given_up,
             (None, Some(_)) => failed && given_up,
