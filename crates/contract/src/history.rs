@@ -93,7 +93,7 @@ impl History {
     }
 
     /// A conversation of exactly these [`messages`](Self::messages); none where they are not those of
-    /// one. What comes from elsewhere is [repaired](crate::Repaired) instead.
+    /// one. What comes from elsewhere is [repaired](crate::RepairedHistory) instead.
     pub fn from_messages(messages: Vec<Message>) -> Option<Self> {
         let mut rest = messages.as_slice();
         if let [Message::System { .. }, after @ ..] = rest {

@@ -12,7 +12,7 @@ use crate::tree::Delegation;
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "an effect that is not carried out stalls the run"]
 pub enum RunEffect {
-    /// Ask the model, with the machine's [`history`](RunMachine::history).
+    /// Ask the model, with the machine's [`history`](super::RunMachine::history).
     CallModel {
         /// The turn; the answer names it.
         turn: u32,
@@ -62,7 +62,7 @@ pub enum RunEffect {
         /// How far the stop may go.
         reach: CancelReach,
     },
-    /// Start a child run, or find it again. Its end is an event, [`RunEvent::ChildEnded`].
+    /// Start a child run, or find it again. Its end is an event, [`RunEvent::ChildEnded`](dauntless_contract::RunEvent::ChildEnded).
     Delegate(Delegation),
     /// Cancel a child run. It still ends with its event; one that never started ends as cancelled.
     CancelChild {
@@ -99,7 +99,7 @@ pub enum RunEffect {
     },
     /// Tell whoever watches.
     Report(Progress),
-    /// The run is over; see [`RunMachine::outcome`].
+    /// The run is over; see [`RunMachine::outcome`](super::RunMachine::outcome).
     End,
 }
 
