@@ -159,6 +159,26 @@ async fn dur_14_an_owner_that_was_replaced_decides_nothing_and_tells_what_its_ca
 }
 
 #[tokio::test(start_paused = true)]
+async fn dur_03_an_error_of_the_provider_after_a_result_loses_neither_the_result_nor_the_run() {
+    let store = Memory::default();
+    waiting_run(&store, Attendance::Unattended).await;
+    let (first, second) = (worker(&store, "first").await, worker(&store, "second").await);
+    let (agent, pay) = pays(Behaviour::ok("paid"));
+    let pays_once = Turn::new().call("pay", json!({}));
+    let soon = Failure::unavailable("Down.").retry_after(Duration::from_secs(3));
+    let down = Turn::new().fail_times(soon, 100);
+    let runtime = driver(&first, Scripted::new([pays_once, down])).await;
+    let handle = runtime.drive(&agent, &claim(&first).await).await.unwrap();
+    until(async || pay.invocations() == 1).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    handle.reins().hand_over(true);
+    assert_eq!(handle.parting().await, Parting::HandedOver, "its model is tried again and again");
+    let runtime = driver(&second, calls_then_done(&["pay"])).await;
+    let outcome = runtime.drive(&agent, &claim(&second).await).await.unwrap().outcome().await;
+    assert_eq!((outcome.answer(), pay.invocations()), (Some("done"), 1), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn dur_15_nothing_begins_once_the_lease_has_lapsed() {
     let store = Memory::default();
     waiting_run(&store, Attendance::Unattended).await;

@@ -439,7 +439,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_run_goes_on_after_a_crash_at_any_event(
+    fn dur_04_a_run_goes_on_after_a_crash_at_any_event_with_one_answer_for_each_call(
         chances in prop::collection::vec((0..8usize, 0..100usize, 0..1000usize), 1..40),
         window in prop::option::of(1500..20_000u64),
         shaped in any::<bool>(),

@@ -122,7 +122,7 @@ fn each_open_call_goes_on_by_its_effect_and_a_recorded_end_is_not_asked_for_agai
 }
 
 #[test]
-fn a_round_whose_calls_are_all_unknown_goes_to_the_model() {
+fn dur_05_a_round_whose_calls_are_all_unknown_goes_to_the_model() {
     let mut scene = Scene::new();
     scene.asks(&[("pay", "{}"), ("give", "{}")]).crash();
     scene.since(expect![[r"
