@@ -13,7 +13,7 @@ use crate::ours;
 /// Children of the tree.
 const CHILDREN: usize = 100;
 /// Processor time is told in steps of 10 ms, so the tree grows so often.
-const TIMES: u32 = 10;
+const TIMES: u32 = 50;
 
 /// The agents of both ways.
 pub(crate) struct Grove {
