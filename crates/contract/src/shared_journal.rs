@@ -480,6 +480,15 @@ pub trait SharedJournal: Journal {
     /// Runs and all that decides what may happen to them, ordered by id.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<RunMeta>, JournalError>>;
 
+    /// One run and all that decides what may happen to it; none where there is no such run.
+    fn meta(&self, run: RunId) -> BoxFuture<'_, Result<Option<RunMeta>, JournalError>> {
+        Box::pin(async move {
+            let after = run.as_u128().checked_sub(1).map(RunId::from_u128);
+            let found = self.list(ListQuery { state: None, root: None, after, limit: 1 }).await?;
+            Ok(found.into_iter().next().filter(|meta| meta.run == run))
+        })
+    }
+
     /// The runs whose parent this one is, in the order of their creation, with their agents.
     fn children(&self, parent: RunId) -> BoxFuture<'_, Result<Vec<ChildRun>, JournalError>>;
 

@@ -178,9 +178,7 @@ impl<'c> Runs<'c> {
     }
 
     async fn meta(&self, run: RunId) -> Result<RunMeta, RunsError> {
-        let after = run.as_u128().checked_sub(1).map(RunId::from_u128);
-        let listed = self.journal.list(ListQuery { state: None, root: None, after, limit: 1 }).await?;
-        listed.into_iter().find(|meta| meta.run == run).ok_or_else(|| RunsError::NoRun(run.to_string()))
+        self.journal.meta(run).await?.ok_or_else(|| RunsError::NoRun(run.to_string()))
     }
 
     /// Sees to it that a worker can claim a run, and says which configuration it goes on with, where its

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dauntless_contract::{
-    AppendError, BlobHash, Claim, JournalError, LetterContent, ListQuery, ReadError, Recorded, RunEvent,
-    RunId, RunState, Seq, SharedJournal,
+    AppendError, BlobHash, Claim, JournalError, LetterContent, ReadError, Recorded, RunEvent, RunId,
+    RunState, Seq, SharedJournal,
 };
 use dauntless_runtime::{Agent, BuildError, Reins, Runtime};
 use tokio::sync::Mutex;
@@ -202,10 +202,7 @@ async fn end_with_its_parent(
     run: RunId,
     parent: RunId,
 ) -> Result<(), JournalError> {
-    let after = Some(RunId::from_u128(parent.as_u128().saturating_sub(1)));
-    let found = journal.list(ListQuery { state: None, root: None, after, limit: 1 }).await?;
-    let is_over = found.first().is_none_or(|meta| meta.run != parent || meta.state == RunState::Ended);
-    if is_over {
+    if journal.meta(parent).await?.is_none_or(|meta| meta.state == RunState::Ended) {
         let by = format!("its parent, run {parent}, which is over").into();
         journal.send(run, LetterContent::Cancel { by }.letter("cancel")).await?;
     }
