@@ -1,12 +1,11 @@
 //! How a run comes to be under another one: new, claimed again, or left where it is.
 
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use dauntless_contract::{
-    Attendance, Claim, ClaimFilter, Fence, JournalError, ListQuery, Outcome, ReadError, Release,
-    RepairedHistory, RunEvent, RunId, RunMeta, RunState, RunTotals, SharedJournal, StopReason,
+    Attendance, Claim, ClaimFilter, Fence, JournalError, Outcome, ReadError, Release, RepairedHistory,
+    RunEvent, RunMeta, RunState, SharedJournal,
 };
 use dauntless_core::tree::Delegation;
 use ractor::ActorCell;
@@ -17,10 +16,10 @@ use crate::clock::RunClock;
 use crate::drive::{DriveError, recovered};
 use crate::error::SubmitError;
 use crate::id;
-use crate::ledger::{Appender, Kin, Ledger};
+use crate::ledger::{Appender, CODE_VERSION, Kin, Ledger};
 use crate::opening::start_event;
 use crate::orchestrator::{Crew, Opening};
-use crate::run::RunHandle;
+use crate::run::{RunHandle, broken};
 use crate::runtime::{Place, Runtime, appender};
 use crate::submission::Submission;
 use crate::watch::Watch;
@@ -70,7 +69,7 @@ impl Runtime {
             return self.go_on(&crew, birth, parent, ledger, fence).await;
         }
         if let Some(Ledger::Shared(journal)) = &ledger
-            && let Some(meta) = find(&**journal, run).await?
+            && let Some(meta) = journal.meta(run).await.map_err(unavailable)?
         {
             return self.found(&crew, birth, parent, journal, meta).await;
         }
@@ -96,13 +95,13 @@ impl Runtime {
         if meta.state == RunState::Ended {
             let (machine, _) = recovered(&ledger, run, &crew.brain).await.map_err(refused)?;
             let ended = machine.outcome().cloned();
-            return Ok(match ended {
-                Some(outcome) => Begun::Ended(Box::new(outcome)),
-                // It was ended from outside, before its own machine said so.
-                None => Begun::Ended(Box::new(ended_outside(run, &meta))),
-            });
+            // One that nobody could drive was ended from outside, before its own machine said so.
+            let why = meta.reason.unwrap_or_else(|| "It was ended from outside.".into());
+            let outside = || broken(run, "ended_from_outside", why, Duration::ZERO);
+            return Ok(Begun::Ended(Box::new(ended.unwrap_or_else(outside))));
         }
-        let filter = ClaimFilter { only: Some(run), ..ClaimFilter::default() };
+        let code_versions = Some(vec![CODE_VERSION.into()]);
+        let filter = ClaimFilter { only: Some(run), code_versions, ..ClaimFilter::default() };
         // A claim must not be given up half way.
         let claiming = {
             let journal = Arc::clone(journal);
@@ -111,7 +110,15 @@ impl Runtime {
         let claims = claiming.await.map_err(|error| ChildError::Unavailable(error.to_string()))?;
         let claim = claims.map_err(unavailable)?.pop();
         let Some(claim) = claim else { return Ok(Begun::Elsewhere) };
-        self.claimed(crew, birth, parent, &ledger, &claim).await
+        let begun = self.claimed(crew, birth, parent, &ledger, &claim).await;
+        if let Err(error) = &begun {
+            let next = match error {
+                ChildError::Unavailable(_) => Release::Ready { after: Duration::ZERO },
+                ChildError::Refused { why, .. } => Release::Paused { reason: why.as_str().into() },
+            };
+            self.give_back(claim.fence, next).await;
+        }
+        begun
     }
 
     async fn claimed(
@@ -146,11 +153,10 @@ impl Runtime {
         Ok(Begun::Here { handle, again: Some(fence) })
     }
 
-    /// Lets another drive a run that nobody drives here any more.
-    pub(crate) async fn let_go(&self, fence: Fence) {
+    /// Lets go of a run that nobody drives here any more.
+    pub(crate) async fn give_back(&self, fence: Fence, next: Release) {
         if let Some(ledger) = &self.settings().journal
-            && let Err(error) =
-                ledger.journal().release(&fence, Release::Ready { after: Duration::ZERO }).await
+            && let Err(error) = ledger.journal().release(&fence, next).await
         {
             tracing::warn!(run = %fence.run, %error, "a run that nobody drives was not given back");
         }
@@ -194,14 +200,6 @@ impl Kin {
     }
 }
 
-/// Where a run stands, if there is one of this id.
-pub(crate) async fn find(journal: &dyn SharedJournal, run: RunId) -> Result<Option<RunMeta>, ChildError> {
-    let after = Some(RunId::from_u128(run.as_u128().saturating_sub(1)));
-    let found =
-        journal.list(ListQuery { state: None, root: None, after, limit: 1 }).await.map_err(unavailable)?;
-    Ok(found.into_iter().next().filter(|meta| meta.run == run))
-}
-
 fn unavailable(error: JournalError) -> ChildError {
     ChildError::Unavailable(error.to_string())
 }
@@ -211,16 +209,5 @@ fn refused(error: DriveError) -> ChildError {
         DriveError::Read(ReadError::Unavailable(why)) => ChildError::Unavailable(why),
         DriveError::Submit(SubmitError::Stopped) => ChildError::Unavailable(error.to_string()),
         error => ChildError::Refused { code: "not_recoverable", why: error.to_string() },
-    }
-}
-
-fn ended_outside(run: RunId, meta: &RunMeta) -> Outcome {
-    Outcome {
-        run,
-        reason: StopReason::Internal { code: "ended_from_outside".into() },
-        text: None,
-        explanation: meta.reason.clone(),
-        totals: RunTotals::default(),
-        elapsed: Duration::ZERO,
     }
 }

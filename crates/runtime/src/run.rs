@@ -108,14 +108,19 @@ impl Parting {
                 "The runtime stopped, or the run's orchestrator crashed; see the log.".into(),
             ),
         };
-        Outcome {
-            run,
-            reason: StopReason::Internal { code: code.into() },
-            text: None,
-            explanation: Some(explanation.into()),
-            totals: RunTotals::default(),
-            elapsed,
-        }
+        broken(run, code, explanation, elapsed)
+    }
+}
+
+/// The outcome of a run whose end its own machine did not decide; `code` names where it broke.
+pub(crate) fn broken(run: RunId, code: &str, explanation: impl Into<Arc<str>>, elapsed: Duration) -> Outcome {
+    Outcome {
+        run,
+        reason: StopReason::Internal { code: code.into() },
+        text: None,
+        explanation: Some(explanation.into()),
+        totals: RunTotals::default(),
+        elapsed,
     }
 }
 

@@ -6,8 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use dauntless_contract::{
-    Attendance, BreakerSwitch, Clock, Fence, Model, Outcome, Progress, RunId, RunLimits, RunTotals,
-    StopReason, Tool, ToolStatus,
+    Attendance, BreakerSwitch, Clock, Fence, Model, Outcome, Progress, RunId, RunLimits, Tool, ToolStatus,
 };
 use dauntless_core::redact::Redactor;
 use dauntless_core::revival::RevivalPolicy;
@@ -30,7 +29,7 @@ use crate::lease::Lease;
 use crate::ledger::{Appender, Kin, Ledger, NewBorn};
 use crate::opening::{new_fence, start_event};
 use crate::orchestrator::{Crew, Opening, OrchestratorActor, RunArgs, RunMsg};
-use crate::run::{Canceller, Reins, RunHandle, RunStream};
+use crate::run::{Canceller, Reins, RunHandle, RunStream, broken};
 use crate::submission::Submission;
 use crate::supervision::SupervisorHandle;
 use crate::supervisor::Branches;
@@ -118,14 +117,7 @@ impl Runtime {
                 guard.0 = None;
                 outcome
             }
-            Err(error) => Outcome {
-                run: id::run_id(),
-                reason: StopReason::Internal { code: error.code().into() },
-                text: None,
-                explanation: Some(error.to_string().into()),
-                totals: RunTotals::default(),
-                elapsed: Duration::ZERO,
-            },
+            Err(error) => broken(id::run_id(), error.code(), error.to_string(), Duration::ZERO),
         }
     }
 

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dauntless_contract::{CallKey, Outcome, RunEvent, RunId, RunTotals, StopReason};
+use dauntless_contract::{CallKey, Fence, Outcome, Release, RunEvent, RunId};
 use dauntless_core::tree::Delegation;
 use ractor::{ActorRef, ActorStatus};
 
 use super::{RunMsg, RunShell, Standing};
 use crate::agent::Agent;
 use crate::child::{Begun, Birth, ChildError};
-use crate::run::{Parting, Reins, RunHandle};
+use crate::run::{Parting, Reins, RunHandle, broken};
 use crate::runtime::WeakRuntime;
 use crate::watch::WatchedChild;
 
@@ -153,13 +153,14 @@ impl Attendant {
     /// How the child ended; none when this process is to do no more for it.
     async fn end(&self) -> Option<Outcome> {
         let Some(agent) = &self.agent else {
-            return Some(self.not_begun("no_such_agent", "There is no such agent."));
+            let why = format!("There is no agent `{}` to ask here.", self.birth.delegation.agent);
+            return Some(self.given_up(None, "no_such_agent", why).await);
         };
         let mut crashes: Vec<Instant> = Vec::new();
         let mut before = None;
         while !self.is_alone() {
             let runtime = self.runtime.upgrade()?;
-            let begun = runtime.begin_child(agent, &self.birth, self.parent.get_cell(), before.take()).await;
+            let begun = runtime.begin_child(agent, &self.birth, self.parent.get_cell(), before).await;
             drop(runtime);
             let parting = match begun {
                 Ok(Begun::Ended(outcome)) => return Some(*outcome),
@@ -176,7 +177,9 @@ impl Attendant {
                     tokio::time::sleep(LOOK_AGAIN).await;
                     continue;
                 }
-                Err(ChildError::Refused { code, why }) => return Some(self.not_begun(code, &why)),
+                Err(ChildError::Refused { code, why }) => {
+                    return Some(self.given_up(before, code, why).await);
+                }
             };
             match parting {
                 Parting::Ended(outcome) => return Some(outcome),
@@ -192,16 +195,26 @@ impl Attendant {
                     if before.is_none() || crashes.len() > CRASHES_MAX {
                         let why =
                             format!("Its orchestrator crashed {} times in a short time.", crashes.len());
-                        return Some(self.not_begun("orchestrator_lost", &why));
+                        return Some(self.given_up(before, "orchestrator_lost", why).await);
                     }
                 }
             }
         }
         // It went down with its parent: whoever drives that one on finds it free.
-        if let (Some(fence), Some(runtime)) = (before, self.runtime.upgrade()) {
-            runtime.let_go(fence).await;
-        }
+        self.give_back(before, Release::Ready { after: Duration::ZERO }).await;
         None
+    }
+
+    /// The end of a child that is not driven on: where it has a journal it waits for an operator.
+    async fn given_up(&self, before: Option<Fence>, code: &str, why: String) -> Outcome {
+        self.give_back(before, Release::Paused { reason: why.as_str().into() }).await;
+        broken(self.birth.delegation.run, code, why, Duration::ZERO)
+    }
+
+    async fn give_back(&self, before: Option<Fence>, next: Release) {
+        if let (Some(fence), Some(runtime)) = (before, self.runtime.upgrade()) {
+            runtime.give_back(fence, next).await;
+        }
     }
 
     /// Waits while it is driven here, where letters find it meanwhile.
@@ -221,16 +234,5 @@ impl Attendant {
     /// Whether its parent is not there any more.
     fn is_alone(&self) -> bool {
         matches!(self.parent.get_status(), ActorStatus::Stopping | ActorStatus::Stopped)
-    }
-
-    fn not_begun(&self, code: &str, why: &str) -> Outcome {
-        Outcome {
-            run: self.birth.delegation.run,
-            reason: StopReason::Internal { code: code.into() },
-            text: None,
-            explanation: Some(why.into()),
-            totals: RunTotals::default(),
-            elapsed: Duration::ZERO,
-        }
     }
 }

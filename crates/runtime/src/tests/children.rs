@@ -207,6 +207,29 @@ mod durable {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_child_that_cannot_be_driven_on_waits_for_an_operator_and_is_no_answer() {
+        let store = Memory::default();
+        let (_, first) = worker(&store, "first").await;
+        let (second_handle, second) = worker(&store, "second").await;
+        let pay = FaultyTool::builder("pay").effect(Effect::Once).attempts([Behaviour::Hang]);
+        let clerk = Agent::new("clerk").model(calls_then_done(&["pay"]));
+        let handle = first.submit(&boss(&[&clerk.clone().tool(pay.clone())]), "go").await.unwrap();
+        let run = handle.id();
+        while pay.invocations() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        handle.reins().hand_over(true);
+        assert_eq!(handle.parting().await, crate::Parting::HandedOver);
+        let claimed = claim(&second_handle, run).await;
+        let outcome = second.drive(&boss(&[&clerk]), &claimed).await.unwrap().outcome().await;
+        let StopReason::ChildFailed { agent, .. } = &outcome.reason else { panic!("{outcome:?}") };
+        assert_eq!(&**agent, "clerk");
+        let child = metas(&store).await.into_iter().find(|meta| meta.parent.is_some()).unwrap();
+        assert_eq!(child.state, RunState::Paused, "{child}");
+        assert!(child.reason.unwrap().contains("no longer has that tool"));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_child_whose_orchestrator_crashed_is_driven_on_from_its_journal() {
         let store = Memory::default();
         let (_, runtime) = worker(&store, "w").await;
