@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attendance, CallKey, Failure, History, HistoryRepair, Lineage, ModelReply, Outcome, RunId, RunLimits,
-    StoppedBy, ToolOutput, Verified,
+    Attendance, BlobHash, CallKey, Failure, History, HistoryRepair, Lineage, ModelReply, Outcome, RunId,
+    RunLimits, StoppedBy, ToolOutput, Verified,
 };
 
 /// A fact of a run. The run's whole state is the fold of these, in order, with their times.
@@ -164,7 +164,7 @@ pub enum RunEvent {
     },
     /// The agent of the run is configured otherwise than before, and the run goes on with one of the two.
     ConfigChosen {
-        /// The one it goes on with, by the hash of its bytes.
+        /// The one it goes on with, by the hash of its bytes. A journal has it as the run's from then on.
         config: Arc<str>,
         /// The other.
         over: Arc<str>,
@@ -198,6 +198,14 @@ impl RunEvent {
     /// process that takes it up is known by that.
     pub const fn moves(&self) -> bool {
         !matches!(self, Self::Interrupted {} | Self::Suspended { .. } | Self::ConfigChosen { .. })
+    }
+
+    /// The configuration that the run has from here on, where it says so.
+    pub fn config(&self) -> Option<BlobHash> {
+        match self {
+            Self::ConfigChosen { config, .. } => config.parse().ok(),
+            _ => None,
+        }
     }
 }
 

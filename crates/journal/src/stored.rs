@@ -47,19 +47,18 @@ pub(crate) struct StoredEvent {
     pub(crate) body: Vec<u8>,
     /// The name of the body, where it is to be stored as a blob.
     pub(crate) hash: Option<BlobHash>,
+    /// As [`RunEvent::moves`].
+    pub(crate) moves: bool,
+    /// As [`RunEvent::config`].
+    pub(crate) config: Option<BlobHash>,
 }
 
 impl StoredEvent {
-    /// As [`RunEvent::moves`].
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub(crate) fn moves(&self) -> bool {
-        !matches!(self.kind, "interrupted" | "suspended" | "config_chosen")
-    }
-
-    fn new(at: Timestamp, text: &EventText) -> Self {
+    fn new(Recorded { at, event }: &Recorded, text: &EventText) -> Self {
         let body = packed(text.body.as_bytes());
         let hash = (body.len() > INLINE_BYTES_MAX).then(|| hash_of(&body));
-        Self { at, kind: text.kind, version: newest(text.kind, UPCASTS), body, hash }
+        let (moves, config) = (event.moves(), event.config());
+        Self { at: *at, kind: text.kind, version: newest(text.kind, UPCASTS), body, hash, moves, config }
     }
 
     /// What the event's own row holds of the body.
@@ -103,7 +102,7 @@ pub(crate) fn encode_batch(events: &[Recorded]) -> Result<Vec<StoredEvent>, Appe
         bytes += text.body.len();
         bounded("an event", text.body.len(), BODY_BYTES_MAX, "bytes")?;
         bounded("a batch", bytes, BATCH_BYTES_MAX, "bytes")?;
-        stored.push(StoredEvent::new(event.at, &text));
+        stored.push(StoredEvent::new(event, &text));
     }
     Ok(stored)
 }

@@ -139,26 +139,22 @@ impl Crews {
             end_with_its_parent(journal, run, lineage.parent).await?;
         }
         let now = self.current.get(&agent);
-        let Some(began_with) = claim.config else { return self.as_it_is(&agent) };
-        if now.is_some_and(|(hash, _)| *hash == began_with) && claim.head == 1 {
+        let Some(before) = claim.config else { return self.as_it_is(&agent) };
+        let Some((hash, bytes)) = now else { return self.as_it_was(journal, before, &agent).await };
+        if *hash == before {
             return self.as_it_is(&agent);
         }
-        let before = Chosen::read(journal, run, began_with).await?;
-        let Some((hash, bytes)) = now else { return self.as_it_was(journal, before.config, &agent).await };
-        if *hash == before.config {
-            return self.as_it_is(&agent);
-        }
-        let adopt = match self.config.journal.on_config_change {
-            OnConfigChange::Pin => Choice::of_letter(journal, run).await?,
+        let choice = match self.config.journal.on_config_change {
             OnConfigChange::Adopt => Some(Choice { adopt: true, letter: None }),
-            OnConfigChange::Ask if before.over == Some(*hash) => None,
+            OnConfigChange::Pin => Choice::of_letter(journal, run).await?,
             OnConfigChange::Ask => match Choice::of_letter(journal, run).await? {
-                Some(choice) => Some(choice),
+                None if was_kept(journal, run, *hash).await? => None,
                 None => return Err(NoCrew::Choose { run, agent }),
+                by_letter => by_letter,
             },
         };
-        let Some(choice) = adopt else { return self.as_it_was(journal, before.config, &agent).await };
-        let (config, over) = if choice.adopt { (*hash, before.config) } else { (before.config, *hash) };
+        let Some(choice) = choice else { return self.as_it_was(journal, before, &agent).await };
+        let (config, over) = if choice.adopt { (*hash, before) } else { (before, *hash) };
         if choice.adopt {
             journal.put_blob(run, Arc::clone(bytes)).await?;
         }
@@ -209,28 +205,18 @@ async fn end_with_its_parent(
     Ok(())
 }
 
-/// The configuration that a run has now, and the one that it was preferred to.
-struct Chosen {
-    config: BlobHash,
-    over: Option<BlobHash>,
-}
-
-impl Chosen {
-    async fn read(journal: &dyn SharedJournal, run: RunId, began_with: BlobHash) -> Result<Self, ReadError> {
-        let mut chosen = Self { config: began_with, over: None };
-        let mut seen: Seq = 0;
-        loop {
-            let page = journal.read(run, seen, PAGE).await?;
-            if page.is_empty() {
-                return Ok(chosen);
-            }
-            for Recorded { at: _, event } in page {
-                seen += 1;
-                if let RunEvent::ConfigChosen { config, over, .. } = event
-                    && let Ok(config) = config.parse()
-                {
-                    chosen = Self { config, over: over.parse().ok() };
-                }
+/// Whether the last choice was to keep what the run had over this configuration.
+async fn was_kept(journal: &dyn SharedJournal, run: RunId, over: BlobHash) -> Result<bool, ReadError> {
+    let (mut kept, mut seen): (bool, Seq) = (false, 0);
+    loop {
+        let page = journal.read(run, seen, PAGE).await?;
+        if page.is_empty() {
+            return Ok(kept);
+        }
+        for Recorded { at: _, event } in page {
+            seen += 1;
+            if let RunEvent::ConfigChosen { over: other, .. } = event {
+                kept = other.parse() == Ok(over);
             }
         }
     }

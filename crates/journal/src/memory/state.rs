@@ -83,6 +83,7 @@ impl Run {
         if events.iter().any(|recorded| recorded.event.moves()) {
             self.attempts = 0;
         }
+        self.config = events.iter().rev().find_map(|recorded| recorded.event.config()).or(self.config);
         self.events.extend(events);
         self.last_write = Instant::now();
         for (letter, state, _) in &mut self.letters {

@@ -34,11 +34,12 @@ macro_rules! append_with {
             "
     WITH i AS (
         SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[],
-                             $7::bigint[], $8::uuid[], $17::boolean[])
-            AS t (run, head, epoch, token, events, first_at, last_at, append_id, moves)),
+                             $7::bigint[], $8::uuid[], $17::boolean[], $18::bytea[])
+            AS t (run, head, epoch, token, events, first_at, last_at, append_id, moves, config)),
     g AS (
         UPDATE run SET head = run.head + i.events, last_at = i.last_at, written_at = clock_timestamp(),
-                       attempts = CASE WHEN i.moves THEN 0 ELSE run.attempts END
+                       attempts = CASE WHEN i.moves THEN 0 ELSE run.attempts END,
+                       config = coalesce(i.config, run.config)
         FROM i WHERE run.id = i.run AND run.head = i.head AND run.epoch = i.epoch AND run.token = i.token
                  AND run.last_at <= i.first_at
         RETURNING run.id, i.head, i.epoch, i.append_id),
@@ -61,10 +62,10 @@ const APPEND: &str = append_with!("", "", "");
 
 const APPEND_LARGE: &str = append_with!(
     ", body_hash",
-    ", $18::bytea[]",
+    ", $19::bytea[]",
     ",
     t AS (
-        SELECT t.* FROM g JOIN unnest($19::uuid[], $20::bytea[], $21::bytea[]) AS t (run, hash, body) ON t.run = g.id
+        SELECT t.* FROM g JOIN unnest($20::uuid[], $21::bytea[], $22::bytea[]) AS t (run, hash, body) ON t.run = g.id
         ORDER BY t.hash),
     b AS (INSERT INTO blob (hash, body) SELECT hash, body FROM t ON CONFLICT DO NOTHING),
     u AS (INSERT INTO blob_of_run (run, hash) SELECT run, hash FROM t ON CONFLICT DO NOTHING)"
@@ -256,6 +257,8 @@ struct Columns<'a> {
     letter_ids: Vec<&'a str>,
     /// Of each append, whether its run gets on by it.
     moves: Vec<bool>,
+    /// Of each append, the configuration that its run has from then on, where that changes.
+    configs: Vec<Option<&'a [u8]>>,
     /// Of each event, where its body is a blob.
     hashes: Vec<Option<&'a [u8]>>,
     blob_runs: Vec<Uuid>,
@@ -270,8 +273,8 @@ async fn send(link: &Link, batch: &BTreeMap<Uuid, Append>) -> Result<Vec<Row>, L
     }
     let Columns { runs, heads, epochs, tokens, counts, first_ats, last_ats, append_ids, .. } = &columns;
     let Columns { event_runs, places, kinds, versions, ats, bodies, letter_runs, letter_ids, .. } = &columns;
-    let Columns { moves, hashes, blob_runs, blob_hashes, blob_bodies, .. } = &columns;
-    let values: [&(dyn ToSql + Sync); 21] = [
+    let Columns { moves, configs, hashes, blob_runs, blob_hashes, blob_bodies, .. } = &columns;
+    let values: [&(dyn ToSql + Sync); 22] = [
         runs,
         heads,
         epochs,
@@ -289,6 +292,7 @@ async fn send(link: &Link, batch: &BTreeMap<Uuid, Append>) -> Result<Vec<Row>, L
         letter_runs,
         letter_ids,
         moves,
+        configs,
         hashes,
         blob_runs,
         blob_hashes,
@@ -310,7 +314,9 @@ impl<'a> Columns<'a> {
         self.first_ats.push(int(append.first_at().as_micros()));
         self.last_ats.push(int(append.last_at().as_micros()));
         self.append_ids.push(append.id);
-        self.moves.push(append.events.iter().any(StoredEvent::moves));
+        self.moves.push(append.events.iter().any(|event| event.moves));
+        let chosen = append.events.iter().rev().find_map(|event| event.config.as_ref());
+        self.configs.push(chosen.map(|config| &config.0[..]));
         for (place, event) in (1..).zip(&append.events) {
             self.event_runs.push(run);
             self.places.push(place);

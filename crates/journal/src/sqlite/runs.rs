@@ -78,7 +78,7 @@ fn insert_events(db: &Connection, run: i64, epoch: u64, first: Seq, events: &[St
     )?;
     let now = now();
     for (seq, event) in (first..).zip(events) {
-        let StoredEvent { at, kind, version, hash, body: _ } = event;
+        let StoredEvent { at, kind, version, hash, .. } = event;
         if let Some((hash, body)) = event.blob() {
             keep_blob(db, run, *hash, body)?;
         }
@@ -119,7 +119,7 @@ pub(super) fn append(
     let run: Option<i64> = db
         .prepare_cached(
             "UPDATE run SET head = ?1, last_at = ?2, written_at = ?3,
-                            attempts = CASE WHEN ?9 THEN 0 ELSE attempts END
+                            attempts = CASE WHEN ?9 THEN 0 ELSE attempts END, config = coalesce(?10, config)
              WHERE id = ?4 AND head = ?5 AND epoch = ?6 AND token = ?7 AND last_at <= ?8 RETURNING n",
         )?
         .query_row(
@@ -132,7 +132,8 @@ pub(super) fn append(
                 int(fence.epoch),
                 fence.token.to_be_bytes(),
                 int(first.at.as_micros()),
-                events.iter().any(StoredEvent::moves)
+                events.iter().any(|event| event.moves),
+                events.iter().rev().find_map(|event| event.config).map(|config| config.0)
             ],
             |row| row.get(0),
         )

@@ -291,6 +291,21 @@ pub(crate) async fn a_worker_that_was_given_up_makes_runs_for_others(rig: &Rig) 
     assert!(claim_within(&new, Duration::from_secs(30)).await.is_some());
 }
 
+pub(crate) async fn a_choice_of_configuration_is_the_runs_own_from_then_on(rig: &Rig) {
+    let store = rig.worker("a").await;
+    let fence = fence(1);
+    let config = |text: &str| Some(Arc::from(text.as_bytes()));
+    store.create(NewRun { config: config("old"), ..NewRun::new(fence, event("start")) }).await.unwrap();
+    let old = store.meta(fence.run).await.unwrap().unwrap().config.unwrap();
+    let new = store.put_blob(fence.run, config("new").unwrap()).await.unwrap();
+    let (to, over) = (new.to_string().into(), old.to_string().into());
+    let chosen = RunEvent::ConfigChosen { config: to, over, by: "ann".into() };
+    let head = store.append(&fence, 1, vec![Recorded { event: chosen, ..event("x") }]).await.unwrap();
+    append(&store, &fence, head, "more").await;
+    store.release(&fence, Release::Ready { after: Duration::ZERO }).await.unwrap();
+    assert_eq!(claim(&store, 1).await.remove(0).config, Some(new), "it stays so after other events");
+}
+
 pub(crate) async fn an_outage_is_told_to_every_worker_until_it_is_over(rig: &Rig) {
     let (one, other) = (rig.worker("a").await, rig.worker("b").await);
     assert_eq!(one.outages().await.unwrap(), []);

@@ -92,6 +92,7 @@ on_every_store! {
         dur_22_runs_for_other_code_are_counted
         dur_27_a_run_that_ends_its_workers_is_put_in_quarantine
         dur_28_poison_delays_no_other_run
+        a_choice_of_configuration_is_the_runs_own_from_then_on
         an_outage_is_told_to_every_worker_until_it_is_over
     }
     asking {
