@@ -1,13 +1,14 @@
 //! Follows one run to its end: shows its events, cancels it when asked, and says how it ended.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
 use dauntless_contract::{Outcome, Progress, StopReason};
 use dauntless_daemon::wiring::RunStream;
 
 use crate::exit::{Exit, Stop};
 use crate::output::{self, Reader};
+use crate::process;
 use crate::progress::{Story, length};
 use crate::screen::{Detail, Screen};
 use crate::signals::Signals;
@@ -33,6 +34,27 @@ pub(crate) struct Words {
 pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
     pub(crate) exit: Exit,
+}
+
+/// How much of a run is shown on standard error. `has_more` says that spans, streamed words or questions
+/// come between the lines, so that none can be rewritten then.
+pub(crate) fn detail(json: bool, has_more: bool) -> Detail {
+    match process::is_watched() && !json {
+        false => Detail::Hidden,
+        true if has_more || !output::is_rewritable(&io::stderr()) => Detail::Final,
+        true => Detail::Live,
+    }
+}
+
+impl View<io::Stderr> {
+    /// The view that a command's `--json` and `--stream` ask for.
+    pub(crate) fn asked(json: bool, stream: bool, detail: Detail) -> Self {
+        if json {
+            return Self::Json;
+        }
+        let screen = Screen::new(io::stderr(), detail, output::is_colorful(&io::stderr()));
+        Self::lines(screen, stream.then(Words::default))
+    }
 }
 
 impl<W: Write> View<W> {
@@ -71,7 +93,7 @@ impl<W: Write> View<W> {
 
     /// Whether a person has already read these words on the terminal that is also standard output.
     pub(crate) fn has_shown(&self, answer: &str) -> bool {
-        let on_one_screen = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        let on_one_screen = io::stdout().is_terminal() && io::stderr().is_terminal();
         match self {
             Self::Lines { words: Some(words), .. } => on_one_screen && words.said == answer,
             Self::Lines { words: None, .. } | Self::Json => false,

@@ -1,6 +1,5 @@
 //! `dauntless run`: one goal, one agent, one answer.
 
-use std::io;
 use std::path::Path;
 
 use dauntless_contract::{Attendance, History, Progress, StopReason};
@@ -19,9 +18,9 @@ use crate::control;
 use crate::exit::{Exit, Stop};
 use crate::output;
 use crate::process::{self, END_WITHIN, Watching};
-use crate::screen::{Detail, Screen};
+use crate::screen::Detail;
 use crate::signals::Signals;
-use crate::view::{self, Ended, View, Words};
+use crate::view::{self, Ended, View};
 
 pub(crate) fn run(args: RunArgs) -> Result<Exit, Stop> {
     if args.durable {
@@ -41,7 +40,7 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Stop> {
         config.attendance = Attendance::Attended;
     }
     let goal = submission(goal(&args.goal)?, args.history.as_deref())?;
-    let detail = detail(&args, may_ask);
+    let detail = view::detail(args.json, args.stream || args.trace || may_ask);
     let watching = Watching {
         trace: args.trace,
         progress: detail != Detail::Hidden,
@@ -90,16 +89,6 @@ pub(super) fn submission(goal: String, history: Option<&Path>) -> Result<Submiss
     match stored.get("messages").unwrap_or(&stored).as_array() {
         Some(messages) => Ok(goal.after(History::repair(messages))),
         None => Err(unreadable(&"use a list of messages, or an object that holds one as `messages`")),
-    }
-}
-
-/// Spans, streamed words and questions come between the lines, so that none can be rewritten then.
-fn detail(args: &RunArgs, may_ask: bool) -> Detail {
-    let stderr = io::stderr();
-    match process::is_watched() && !args.json {
-        false => Detail::Hidden,
-        true if args.stream || args.trace || may_ask || !output::is_rewritable(&stderr) => Detail::Final,
-        true => Detail::Live,
     }
 }
 
@@ -163,13 +152,7 @@ async fn watched(
 ) -> Result<Ended, Stop> {
     let stream = app.runtime().stream(agent, goal.clone()).await;
     let stream = stream.map_err(|error| Stop::new(Exit::CANNOT_START, error))?;
-    let mut view = match args.json {
-        true => View::Json,
-        false => {
-            let screen = Screen::new(io::stderr(), detail, output::is_colorful(&io::stderr()));
-            View::lines(screen, args.stream.then(Words::default))
-        }
-    };
+    let mut view = View::asked(args.json, args.stream, detail);
     let (asked, questions) = mpsc::unbounded_channel();
     let answering = keyboard.answer(questions, stream.answerer());
     let following = view::follow(stream, signals, &mut view, |event| {

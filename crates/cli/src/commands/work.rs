@@ -1,7 +1,7 @@
 //! `dauntless work`, `run --durable` and `resume`: runs that are in a journal, driven by this process.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dauntless_contract::{Outcome, Progress, RunId, SharedJournal};
 use dauntless_daemon::config::{self, Config};
@@ -17,9 +17,9 @@ use crate::control;
 use crate::exit::{Exit, Stop};
 use crate::output::{self, Reader};
 use crate::process::{self, END_WITHIN, Watching};
-use crate::screen::{Detail, Screen};
+use crate::screen::Detail;
 use crate::signals::Signals;
-use crate::view::{self, View, Words};
+use crate::view::{self, View};
 
 pub(crate) fn work(args: &WorkArgs) -> Result<Exit, Stop> {
     let config = config::load(args.config.path())?;
@@ -102,11 +102,7 @@ fn drive(
     shown: &Shown,
     which: impl AsyncFnOnce(Arc<dyn SharedJournal>) -> Result<RunId, Stop>,
 ) -> Result<Exit, Stop> {
-    let detail = match process::is_watched() && !shown.json {
-        false => Detail::Hidden,
-        true if shown.stream || shown.trace || !output::is_rewritable(&io::stderr()) => Detail::Final,
-        true => Detail::Live,
-    };
+    let detail = view::detail(shown.json, shown.stream || shown.trace);
     let watching = Watching {
         trace: shown.trace,
         progress: detail != Detail::Hidden,
@@ -114,7 +110,7 @@ fn drive(
     };
     process::block_on(&watching, async {
         let journal = store::open(&config.journal, &process::environment).await.map_err(unusable)?;
-        let watcher = Arc::new(Watcher::new(shown, detail));
+        let watcher = Arc::new(Watcher::new(View::asked(shown.json, shown.stream, detail)));
         let options = WorkerOptions { watched: true, ..WorkerOptions::of(config) };
         let tell: OnWorkerEvent = {
             let watcher = Arc::clone(&watcher);
@@ -164,43 +160,40 @@ async fn crews(worker: &Worker, config: &Config) -> Result<Crews, Stop> {
 
 /// Shows the one run that is driven here.
 struct Watcher {
-    view: Mutex<View<io::Stderr>>,
-    outcome: Mutex<Option<Outcome>>,
-    why_not: Mutex<Option<String>>,
+    seen: Mutex<Seen>,
     /// Nobody reads any more.
     gone: Notify,
 }
 
+struct Seen {
+    view: View<io::Stderr>,
+    outcome: Option<Outcome>,
+    /// Why the run is no longer driven here, though it is not over.
+    why_not: Option<String>,
+}
+
 impl Watcher {
-    fn new(shown: &Shown, detail: Detail) -> Self {
-        let view = match shown.json {
-            true => View::Json,
-            false => {
-                let screen = Screen::new(io::stderr(), detail, output::is_colorful(&io::stderr()));
-                View::lines(screen, shown.stream.then(Words::default))
-            }
-        };
-        Self {
-            view: Mutex::new(view),
-            outcome: Mutex::default(),
-            why_not: Mutex::default(),
-            gone: Notify::new(),
-        }
+    fn new(view: View<io::Stderr>) -> Self {
+        Self { seen: Mutex::new(Seen { view, outcome: None, why_not: None }), gone: Notify::new() }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn see(&self, event: &WorkerEvent) {
         match event {
             WorkerEvent::Progress { run: _, progress } => {
+                let mut seen = self.seen();
                 if let Progress::RunEnded { outcome } = &**progress {
-                    *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.clone());
+                    seen.outcome = Some(outcome.clone());
                 }
-                let seen = self.view.lock().unwrap_or_else(PoisonError::into_inner).see(progress);
-                if !matches!(seen, Ok(Reader::Listening)) {
+                if !matches!(seen.view.see(progress), Ok(Reader::Listening)) {
                     self.gone.notify_one();
                 }
             }
             WorkerEvent::Lost { .. } | WorkerEvent::Paused { .. } => {
-                *self.why_not.lock().unwrap_or_else(PoisonError::into_inner) = Some(event.to_string());
+                self.seen().why_not = Some(event.to_string());
             }
             WorkerEvent::Claimed { .. }
             | WorkerEvent::Ended { .. }
@@ -211,17 +204,16 @@ impl Watcher {
 
     /// Says how the run ended, or that it did not.
     fn ended(&self, run: RunId, signals: &Signals, detail: Detail) -> Result<Exit, Stop> {
-        let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-        view.close();
-        let Some(outcome) = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            let why = self.why_not.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(why) = why {
+        let mut seen = self.seen();
+        seen.view.close();
+        let Some(outcome) = seen.outcome.take() else {
+            if let Some(why) = seen.why_not.take() {
                 return Err(Stop::new(Exit::NOT_NOW, why));
             }
             output::tell(&format!("dauntless: run {run} is kept; `dauntless resume {run}` goes on with it"));
             return Ok(signals.received().map_or(Exit::COMPLETED, crate::signals::Signal::exit));
         };
-        view::told(&view, &outcome, detail)?;
+        view::told(&seen.view, &outcome, detail)?;
         Ok(Exit::of(&outcome.reason))
     }
 }

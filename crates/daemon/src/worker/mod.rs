@@ -161,7 +161,10 @@ pub enum WorkerError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The run that was asked for is not there to be driven.
-    #[error("run {0} cannot be claimed: it is driven elsewhere, over, paused or in quarantine")]
+    #[error(
+        "run {0} cannot be claimed: it is driven elsewhere, over, paused or in quarantine; `dauntless show {0}` \
+         says which"
+    )]
     NotClaimable(RunId),
 }
 
