@@ -22,6 +22,7 @@ mod model;
 mod outcome;
 mod progress;
 mod repair;
+mod run_meta;
 mod shared_journal;
 mod status;
 mod tool;
@@ -50,9 +51,10 @@ pub use model::{
 pub use outcome::{Outcome, RunTotals, StopReason};
 pub use progress::{Progress, StoppedBy, Trim};
 pub use repair::{HistoryFault, HistoryRepair, RepairedHistory};
+pub use run_meta::{Alarm, ListQuery, RunCounts, RunMeta, RunState};
 pub use shared_journal::{
-    Alarm, BlobHash, ChildRun, Claim, ClaimFilter, JournalError, LateResult, Letter, ListQuery, NotAHash,
-    Outage, Pad, Posted, RunCounts, RunMeta, RunState, SharedJournal, Snapshot, WorkerInfo,
+    BlobHash, ChildRun, Claim, ClaimFilter, JournalError, LateResult, Letter, NotAHash, Outage, Pad, Posted,
+    SharedJournal, Snapshot, WorkerInfo,
 };
 pub use status::{
     BreakerStatus, BreakerSwitch, Counters, DependencyKind, ErrorSpike, PastFailure, ServiceState,
